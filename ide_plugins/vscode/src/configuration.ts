@@ -1,0 +1,95 @@
+import * as path from "node:path";
+
+import * as vscode from "vscode";
+
+import { checkInterpreter, chooseInterpreter } from "./interpreter";
+
+const CURRENT_FILE: vscode.DebugConfiguration = {
+  type: "opstep",
+  request: "launch",
+  name: "Debug this file with opstep",
+  program: "${file}",
+};
+
+/** The command behind the editor's run button. */
+export async function debugThisFile(resource?: vscode.Uri): Promise<void> {
+  const uri = resource ?? vscode.window.activeTextEditor?.document.uri;
+  if (!uri) {
+    await vscode.window.showErrorMessage("Open the Python file to debug, then start opstep again.");
+    return;
+  }
+  const configuration = { ...CURRENT_FILE, program: uri.fsPath };
+  await vscode.debug.startDebugging(vscode.workspace.getWorkspaceFolder(uri), configuration);
+}
+
+/** What "Select and Start Debugging" offers without a launch.json. */
+export class DynamicConfigurationProvider implements vscode.DebugConfigurationProvider {
+  provideDebugConfigurations(): vscode.DebugConfiguration[] {
+    return [{ ...CURRENT_FILE }];
+  }
+}
+
+/** Completes a configuration, from nothing at all (F5 without launch.json) to what is launched. */
+export class ConfigurationProvider implements vscode.DebugConfigurationProvider {
+  constructor(private readonly safeDirectory: string) {}
+
+  provideDebugConfigurations(): vscode.DebugConfiguration[] {
+    return [{ ...CURRENT_FILE, name: "Debug with opstep" }];
+  }
+
+  async resolveDebugConfiguration(
+    _folder: vscode.WorkspaceFolder | undefined,
+    given: vscode.DebugConfiguration,
+  ): Promise<vscode.DebugConfiguration | undefined> {
+    const fromNothing = !given.type && !given.request && !given.name;
+    const configuration = fromNothing ? { ...CURRENT_FILE } : given;
+    if (configuration["program"] === "${file}" || !configuration["program"]) {
+      const document = vscode.window.activeTextEditor?.document;
+      if (document?.languageId !== "python" || document.uri.scheme !== "file") {
+        return refuse("Open the Python file to debug and save it, or name one as \"program\" in launch.json.");
+      }
+      configuration["program"] = document.uri.fsPath;
+    }
+    return configuration;
+  }
+
+  async resolveDebugConfigurationWithSubstitutedVariables(
+    folder: vscode.WorkspaceFolder | undefined,
+    configuration: vscode.DebugConfiguration,
+  ): Promise<vscode.DebugConfiguration | undefined> {
+    if (configuration.request !== "launch") {
+      return refuse(`opstep has no "${configuration.request}" request: write "request": "launch".`);
+    }
+    const program = String(configuration["program"]);
+    const home =
+      folder ?? vscode.workspace.getWorkspaceFolder(vscode.Uri.file(program)) ?? vscode.workspace.workspaceFolders?.[0];
+    const base = home?.uri.fsPath ?? path.dirname(program);
+    const python = await chooseInterpreter(configuration["python"] as string | undefined, home);
+    const problem = await checkInterpreter(python, this.safeDirectory);
+    if (problem) {
+      return refuse(problem.message, problem.installCommand);
+    }
+    return {
+      args: [],
+      env: {},
+      stopOnEntry: false,
+      justMyCode: true,
+      ...configuration,
+      program: path.resolve(base, program),
+      cwd: path.resolve(base, (configuration["cwd"] as string | undefined) ?? base),
+      python,
+    };
+  }
+}
+
+/** Says why nothing is started; VS Code takes undefined for "not now". */
+function refuse(message: string, command?: string): undefined {
+  const copy = "Copy Install Command";
+  void vscode.window.showErrorMessage(message, ...(command ? [copy] : [])).then((choice) => {
+    if (choice === copy && command) {
+      return vscode.env.clipboard.writeText(command);
+    }
+    return undefined;
+  });
+  return undefined;
+}

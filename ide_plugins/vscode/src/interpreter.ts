@@ -1,0 +1,97 @@
+import { execFile } from "node:child_process";
+import * as fs from "node:fs";
+import * as path from "node:path";
+
+import * as vscode from "vscode";
+
+/** The part of the Python extension's public API that is used here. */
+interface PythonExtensionApi {
+  readonly environments: {
+    getActiveEnvironmentPath(resource?: vscode.Uri): { readonly id: string; readonly path: string };
+    resolveEnvironment(environment: {
+      readonly id: string;
+      readonly path: string;
+    }): Promise<{ readonly executable: { readonly uri?: vscode.Uri } } | undefined>;
+  };
+}
+
+/**
+ * The interpreter for a session: the configuration's, the setting's, the workspace's `.venv`, the
+ * Python extension's, `python3`; the first one that is given wins.
+ */
+export async function chooseInterpreter(
+  configured: string | undefined,
+  folder: vscode.WorkspaceFolder | undefined,
+): Promise<string> {
+  const setting = vscode.workspace.getConfiguration("opstep", folder?.uri).get<string>("python");
+  const explicit = configured?.trim() || setting?.trim();
+  if (explicit) {
+    return absolute(explicit, folder);
+  }
+  const venv = folder && path.join(folder.uri.fsPath, ".venv", "bin", "python");
+  if (venv && fs.existsSync(venv)) {
+    return venv;
+  }
+  return (await pythonExtensionInterpreter(folder?.uri)) ?? "python3";
+}
+
+/** A path is taken from the workspace folder; a bare command is left to PATH. */
+function absolute(python: string, folder: vscode.WorkspaceFolder | undefined): string {
+  const home = process.env["HOME"] ?? "~";
+  const root = folder?.uri.fsPath ?? process.cwd();
+  const expanded = python.replace(/^~(?=\/)/, home).replace("${workspaceFolder}", root);
+  return expanded.includes("/") ? path.resolve(root, expanded) : expanded;
+}
+
+async function pythonExtensionInterpreter(resource?: vscode.Uri): Promise<string | undefined> {
+  const extension = vscode.extensions.getExtension<PythonExtensionApi>("ms-python.python");
+  if (!extension) {
+    return undefined;
+  }
+  try {
+    const { environments } = await extension.activate();
+    const active = environments.getActiveEnvironmentPath(resource);
+    return (await environments.resolveEnvironment(active))?.executable.uri?.fsPath;
+  } catch {
+    return undefined; // Another extension's failure must not keep this one from debugging.
+  }
+}
+
+/** What is wrong with an interpreter, and the command that would put it right, if there is one. */
+export interface InterpreterProblem {
+  readonly message: string;
+  readonly installCommand?: string;
+}
+
+/** Whether `python` can run the debug adapter; undefined when it can. */
+export function checkInterpreter(
+  python: string,
+  safeDirectory: string,
+): Promise<InterpreterProblem | undefined> {
+  return new Promise((resolve) => {
+    const options = { cwd: safeDirectory, timeout: 30_000 };
+    execFile(python, ["-c", "import opstep_server"], options, (error, _stdout, stderr) => {
+      resolve(error ? describe(python, error, stderr) : undefined);
+    });
+  });
+}
+
+function describe(python: string, error: Error & { code?: unknown }, stderr: string): InterpreterProblem {
+  const whatToDo = 'set "python" in launch.json or the setting opstep.python';
+  if (typeof error.code === "string") {
+    return { message: `The Python interpreter ${python} cannot be started (${error.code}): ${whatToDo}.` };
+  }
+  const reason = stderr.trim().split("\n").pop() ?? "";
+  if (/No module named '?opstep_server'?$/.test(reason)) {
+    const installCommand = `${quote(python)} -m pip install opstep`;
+    return {
+      message: `opstep is not installed for ${python}: run "${installCommand}", or ${whatToDo}.`,
+      installCommand,
+    };
+  }
+  return { message: `${python} cannot import opstep_server (${reason || error.message}): ${whatToDo}.` };
+}
+
+function quote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
