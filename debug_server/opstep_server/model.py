@@ -1,0 +1,201 @@
+"""What the debugger's faces and its core exchange: targets, breakpoints, threads and events.
+
+Frames, ops and values are the wire's own messages (`pb`): there is no second set of classes for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from opstep_server.wire import debug_pb2 as pb
+
+if TYPE_CHECKING:
+    from opstep_server.transport import Connection
+
+ResumeMode = Literal["continue", "over", "into", "out"]
+StepUnit = Literal["op", "line"]
+
+
+class DebuggerError(Exception):
+    """One sentence for people: what is wrong, where, what to do."""
+
+
+@dataclass(frozen=True)
+class LaunchTarget:
+    program: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    # None takes a variable away.
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    # None: the interpreter that runs the debugger.
+    python: str | None = None
+    # `program` is a module's name, as in `python -m`.
+    module: bool = False
+
+
+# ---- breakpoints ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SourceWhere:
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class ListingWhere:
+    program_name: str
+    line: int
+
+
+@dataclass(frozen=True)
+class PatternWhere:
+    """An op type or a pattern over op names; "grad:" before it takes gradient ops only."""
+
+    pattern: str
+
+
+@dataclass(frozen=True)
+class OpWhere:
+    program: int
+    op: int
+
+
+Where = SourceWhere | ListingWhere | PatternWhere | OpWhere
+
+
+@dataclass
+class BreakpointSpec:
+    """What a user asked for."""
+
+    where: Where
+    condition: str | None = None
+    gradients: bool = False
+    temporary: bool = False
+    enabled: bool = True
+
+
+@dataclass
+class BreakpointState:
+    """What became of it."""
+
+    id: int
+    spec: BreakpointSpec
+    verified: bool = False
+    message: str = ""
+    op_count: int = 0
+    first: pb.OpInfo | None = None
+    hits: int = 0
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Executor:
+    """One process with an agent in it."""
+
+    id: int
+    connection: Connection
+    hello: pb.Hello
+
+    @property
+    def pid(self) -> int:
+        return self.hello.pid
+
+
+@dataclass(eq=False)
+class Thread:
+    # Unique over all executors, from 1; `wire_id` is what its own executor calls it.
+    id: int
+    name: str
+    executor: Executor
+    wire_id: int
+    stopped: pb.Stopped | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRef:
+    executor: Executor
+    event: pb.ProgramEvent
+
+
+# ---- events --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ThreadStarted:
+    thread: Thread
+
+
+@dataclass(frozen=True)
+class ThreadEnded:
+    thread: Thread
+
+
+@dataclass(frozen=True)
+class StoppedEvent:
+    thread: Thread
+    stopped: pb.Stopped
+
+
+@dataclass(frozen=True)
+class ContinuedEvent:
+    thread: Thread
+    # Why, when the executor went on by itself; otherwise empty.
+    message: str
+
+
+@dataclass(frozen=True)
+class BreakpointChanged:
+    state: BreakpointState
+    # True for a temporary one that had its stop.
+    removed: bool = False
+
+
+@dataclass(frozen=True)
+class ProgramCompiled:
+    executor: Executor
+    program: pb.ProgramEvent
+
+
+@dataclass(frozen=True)
+class Output:
+    category: Literal["stdout", "stderr", "console"]
+    text: str
+
+
+@dataclass(frozen=True)
+class ProcessExited:
+    """The launched process ended and all its output was delivered; negative: killed by that signal."""
+
+    code: int
+
+
+@dataclass(frozen=True)
+class ExecutorJoined:
+    executor: Executor
+
+
+@dataclass(frozen=True)
+class ExecutorLost:
+    """Its stream ended; the message is empty when it said goodbye."""
+
+    executor: Executor
+    message: str
+
+
+Event = (
+    ThreadStarted
+    | ThreadEnded
+    | StoppedEvent
+    | ContinuedEvent
+    | BreakpointChanged
+    | ProgramCompiled
+    | Output
+    | ProcessExited
+    | ExecutorJoined
+    | ExecutorLost
+)
