@@ -1,0 +1,111 @@
+# Everything is done from here; `make help` lists the targets. Each does its own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PY := .venv/bin/python
+STAMPS := build/stamps
+PYTEST := $(PY) -m pytest
+VSCODE := ide_plugins/vscode
+
+# What the extension and the generated Python are made of. The folders are named too, so that a
+# deleted file counts as a change.
+NATIVE_DIRS := $(wildcard proto executor/base executor/ir executor/ops executor/passes executor/plan \
+  executor/runtime executor/debug executor/opstep/bindings)
+NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o -name '*.h' \
+  -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
+  CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
+
+.PHONY: help build demo test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# --- set-up -------------------------------------------------------------------------------------
+
+$(STAMPS)/system-%: tools/setup_system.sh
+	@mkdir -p $(STAMPS)
+	@tools/setup_system.sh $*
+	@touch $@
+
+$(STAMPS)/venv: tools/setup_venv.sh pyproject.toml $(STAMPS)/system-build $(STAMPS)/system-python
+	@echo "Setting up .venv"
+	@tools/setup_venv.sh
+	@touch $@
+
+$(STAMPS)/install: $(NATIVE) pyproject.toml tools/install.sh $(STAMPS)/venv
+	@echo "Building opstep"
+	@touch $@.new
+	@tools/install.sh
+	@mv $@.new $@
+
+# Extras of pyproject.toml (test, lint, bench), installed only when a target needs them.
+$(STAMPS)/extra-%: pyproject.toml tools/requirements.py $(STAMPS)/venv
+	@echo "Installing the Python packages for $*"
+	@tools/pip.sh install -r <($(PY) tools/requirements.py $*)
+	@touch $@
+
+build: $(STAMPS)/install ## Build everything into .venv (Debian packages, environment, extension)
+
+# --- run ----------------------------------------------------------------------------------------
+
+demo: build ## Train the digits model, then find a NaN in a batch debugging session
+	@tools/demo.sh
+
+test: test-fast test-e2e test-vscode ## All tests
+
+test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
+	@$(PYTEST) -q -m "not e2e and not vscode and not slow" tests
+
+test-cpp: build ## The C++ test programs
+	@if compgen -G 'tests/cpp/*.cc' >/dev/null; then \
+	  cmake --build build/cmake --target cpp_tests; \
+	  ctest --test-dir build/cmake --output-on-failure --no-tests=error; \
+	fi
+
+test-e2e: build $(STAMPS)/extra-test ## Tests with real processes
+	@$(PYTEST) -q -m "(e2e or slow) and not vscode" tests
+
+test-vscode: build $(STAMPS)/extra-test $(STAMPS)/vscode-test ## Tests in a real VS Code
+	@$(PYTEST) -q -m vscode tests
+
+$(STAMPS)/vscode-test: $(wildcard tests/vscode/setup.sh tests/vscode/package.json tests/vscode/package-lock.json) \
+    $(STAMPS)/system-node $(STAMPS)/system-browser
+	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
+	@touch $@
+
+bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the peers; one row: make bench ONLY=name
+	@$(PY) bench/run.py $(if $(ONLY),--only $(ONLY))
+
+# --- checks -------------------------------------------------------------------------------------
+
+CPP_FILES = $(shell find executor tests/cpp -name '*.cc' -o -name '*.h' 2>/dev/null)
+
+lint: build $(STAMPS)/extra-test $(STAMPS)/extra-lint ## Check style and types of Python, C++ and TypeScript
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@if [[ -d debug_server/opstep_server ]]; then $(PY) -m mypy debug_server/opstep_server; fi
+	@if [[ -n "$(CPP_FILES)" ]]; then .venv/bin/clang-format --dry-run -Werror $(CPP_FILES); fi
+	@if [[ -d $(VSCODE)/node_modules/typescript ]]; then cd $(VSCODE) && node_modules/.bin/tsc --noEmit -p .; fi
+
+format: $(STAMPS)/extra-lint ## Rewrite Python and C++ in the project's style
+	@$(PY) -m ruff check --fix-only -q .
+	@$(PY) -m ruff format -q .
+	@if [[ -n "$(CPP_FILES)" ]]; then .venv/bin/clang-format -i $(CPP_FILES); fi
+
+# --- packages -----------------------------------------------------------------------------------
+
+wheel: $(STAMPS)/venv ## Build a self-contained wheel into dist/
+	@tools/wheel.sh
+
+$(STAMPS)/vscode-npm: $(wildcard $(VSCODE)/package.json $(VSCODE)/package-lock.json) $(STAMPS)/system-node
+	@npm --prefix $(VSCODE) ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+vsix: $(STAMPS)/vscode-npm ## Build the VS Code extension, ide_plugins/vscode/opstep.vsix
+	@npm --prefix $(VSCODE) run package
+
+clean: ## Remove what was built (keeps .venv)
+	@rm -rf build dist debug_server/opstep_server/wire
+	@find executor debug_server tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Install the Debian packages of the named groups that are missing: setup_system.sh GROUP...
+set -euo pipefail
+
+packages_of() {
+  case "$1" in
+    build) echo g++ cmake ninja-build ccache libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc ;;
+    python) python_packages ;;
+    bench) echo valgrind ;;
+    node) command -v node >/dev/null && command -v npm >/dev/null || echo nodejs npm ;;
+    browser) echo chromium ;;
+    *) echo "setup_system.sh: no group named '$1' (build, python, bench, node, browser)" >&2; exit 2 ;;
+  esac
+}
+
+# Only the system's own Python gets its parts from Debian; pyenv, conda and the like bring theirs.
+python_packages() {
+  command -v python3 >/dev/null || { echo python3 python3-venv python3-dev; return; }
+  python3 - <<'PY'
+import importlib.util, os, sys, sysconfig
+if sys.base_prefix == "/usr":
+    if importlib.util.find_spec("ensurepip") is None:
+        print("python3-venv")
+    if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+        print("python3-dev")
+PY
+}
+
+installed() { [[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+
+wanted=()
+for group in "$@"; do
+  names=$(packages_of "$group")
+  for package in $names; do wanted+=("$package"); done
+done
+
+missing=()
+if command -v dpkg-query >/dev/null; then
+  for package in "${wanted[@]}"; do installed "$package" || missing+=("$package"); done
+elif ! command -v protoc >/dev/null || ! command -v grpc_cpp_plugin >/dev/null; then
+  missing=("${wanted[@]}")
+fi
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+give_up() {
+  echo "opstep needs these Debian packages and $1." >&2
+  echo "Install them by hand and run make again:" >&2
+  echo "  apt-get install ${missing[*]}" >&2
+  exit 1
+}
+
+command -v apt-get >/dev/null || give_up "this machine has no apt-get"
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  command -v sudo >/dev/null || give_up "you are neither root nor is there sudo"
+  as_root=(sudo)
+fi
+
+echo "Installing Debian packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -o DPkg::Lock::Timeout=300 -q -y "$@" >"$log" 2>&1
+}
+# A fresh list first: a stale one names package files that are gone from the mirror.
+apt update || true
+apt install --no-install-recommends "${missing[@]}" || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
