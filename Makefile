@@ -34,10 +34,15 @@ $(STAMPS)/venv: tools/setup_venv.sh pyproject.toml $(STAMPS)/system-build $(STAM
 	@tools/setup_venv.sh
 	@touch $@
 
-$(STAMPS)/install: $(NATIVE) pyproject.toml tools/install.sh $(STAMPS)/venv
+$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/venv
 	@echo "Building opstep"
+	@tools/install.sh editable
+	@touch $@
+
+# Dated before the build, so that an edit made while it runs is not missed.
+$(STAMPS)/install: $(NATIVE) $(STAMPS)/editable
 	@touch $@.new
-	@tools/install.sh
+	@tools/install.sh native
 	@mv $@.new $@
 
 # Extras of pyproject.toml (test, lint, bench), installed only when a target needs them.

@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
-# Build the extension and install the packages editable into .venv.
+# install.sh editable: build all and install the packages editable into .venv.
+# install.sh native:   after that, bring the extension and the generated Python up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
 
 # Two builds at once would write the same build folder.
+mkdir -p build
 exec 9>build/.lock
 flock 9
 
-PATH="$PWD/.venv/bin:$PATH" tools/pip.sh install --no-build-isolation -e .
+if [[ $1 == editable ]]; then
+  tools/pip.sh install --no-build-isolation -e .
+else
+  log=build/install.log
+  cmake --build build/cmake
+  site=$(python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
+  # ALWAYS: cmake otherwise takes files made within the same second for the same.
+  CMAKE_INSTALL_ALWAYS=1 cmake --install build/cmake --prefix "$site" --strip >"$log" || { cat "$log" >&2; exit 1; }
+fi
 
 # Type checkers and editors look beside the sources, not into site-packages.
 wire=debug_server/opstep_server/wire
