@@ -72,13 +72,9 @@ test-cpp: build ## The C++ test programs
 test-e2e: build $(STAMPS)/extra-test ## Tests with real processes
 	@$(PYTEST) -q -m "(e2e or slow) and not vscode" tests
 
-test-vscode: build $(STAMPS)/extra-test $(STAMPS)/vscode-test ## Tests in a real VS Code
-	@$(PYTEST) -q -m vscode tests
-
-$(STAMPS)/vscode-test: $(wildcard tests/vscode/setup.sh tests/vscode/package.json tests/vscode/package-lock.json) \
-    $(STAMPS)/system-node $(STAMPS)/system-browser
+test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
-	@touch $@
+	@$(PYTEST) -q -m vscode tests
 
 bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the peers; one row: make bench ONLY=name
 	@$(PY) bench/run.py $(if $(ONLY),--only $(ONLY))
@@ -104,13 +100,13 @@ format: $(STAMPS)/extra-lint ## Rewrite Python and C++ in the project's style
 wheel: $(STAMPS)/venv ## Build a self-contained wheel into dist/
 	@tools/wheel.sh
 
-$(STAMPS)/vscode-npm: $(wildcard $(VSCODE)/package.json $(VSCODE)/package-lock.json) $(STAMPS)/system-node
-	@npm --prefix $(VSCODE) ci --ignore-scripts --no-audit --no-fund
+vsix: $(VSCODE)/opstep.vsix ## Build the VS Code extension, ide_plugins/vscode/opstep.vsix
+
+$(VSCODE)/opstep.vsix: $(STAMPS)/system-node $(shell find $(VSCODE) -type f -not -path '*/node_modules/*' \
+    -not -path '*/dist/*' -not -name '*.vsix' 2>/dev/null)
+	@npm --prefix $(VSCODE) run --silent package
 	@touch $@
 
-vsix: $(STAMPS)/vscode-npm ## Build the VS Code extension, ide_plugins/vscode/opstep.vsix
-	@npm --prefix $(VSCODE) run package
-
 clean: ## Remove what was built (keeps .venv)
-	@rm -rf build dist debug_server/opstep_server/wire
+	@rm -rf build dist debug_server/opstep_server/wire $(VSCODE)/dist $(VSCODE)/opstep.vsix
 	@find executor debug_server tests -name __pycache__ -type d -prune -exec rm -rf {} +

