@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace opstep {
+
+// The numbers are those of proto::DataType.
+enum class DType : uint8_t {
+  kNone = 0,
+  kFloat32 = 1,
+  kFloat64 = 2,
+  kFloat16 = 3,
+  kBFloat16 = 4,
+  kInt8 = 5,
+  kInt16 = 6,
+  kInt32 = 7,
+  kInt64 = 8,
+  kUInt8 = 9,
+  kBool = 10,
+};
+
+size_t SizeOf(DType dtype);
+// NumPy's names: "float32".
+std::string_view NameOf(DType dtype);
+std::optional<DType> DTypeFromName(std::string_view name);
+
+inline bool IsFloat(DType d) { return d >= DType::kFloat32 && d <= DType::kBFloat16; }
+inline bool IsInteger(DType d) { return d >= DType::kInt8 && d <= DType::kUInt8; }
+
+template <typename T>
+struct DTypeOf;
+template <> struct DTypeOf<float> { static constexpr DType value = DType::kFloat32; };
+template <> struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
+template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::kInt8; };
+template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::kInt16; };
+template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::kInt32; };
+template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::kInt64; };
+template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::kUInt8; };
+template <> struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
+
+// A set of dtypes that a slot takes.
+class DTypeSet {
+ public:
+  constexpr DTypeSet() = default;
+  template <typename... D>
+  constexpr explicit DTypeSet(D... dtypes) : bits_((0u | ... | (1u << static_cast<int>(dtypes)))) {}
+  constexpr bool Has(DType d) const { return (bits_ >> static_cast<int>(d)) & 1u; }
+  constexpr DTypeSet operator|(DTypeSet o) const { DTypeSet r; r.bits_ = bits_ | o.bits_; return r; }
+  // "float32, float64"
+  std::string Names() const;
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+inline constexpr DTypeSet kFloats(DType::kFloat32, DType::kFloat64);
+inline constexpr DTypeSet kInts(DType::kInt32, DType::kInt64);
+inline constexpr DTypeSet kBools(DType::kBool);
+inline constexpr DTypeSet kNumbers = kFloats | kInts;
+inline constexpr DTypeSet kAny = kNumbers | kBools;
+inline constexpr DTypeSet kEvery =
+    kAny | DTypeSet(DType::kInt8, DType::kInt16, DType::kUInt8, DType::kFloat16, DType::kBFloat16);
+
+// Calls f(T{}) with the C++ type of one of the dtypes named in the function.
+template <typename F>
+decltype(auto) DispatchFloats(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kFloat32: return f(float{});
+    case DType::kFloat64: return f(double{});
+    default: Fail("has no kernel for ", NameOf(dtype), "; it takes float32, float64");
+  }
+}
+
+template <typename F>
+decltype(auto) DispatchNumbers(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kInt32: return f(int32_t{});
+    case DType::kInt64: return f(int64_t{});
+    default: return DispatchFloats(dtype, std::forward<F>(f));
+  }
+}
+
+template <typename F>
+decltype(auto) DispatchAny(DType dtype, F&& f) {
+  if (dtype == DType::kBool) return f(bool{});
+  return DispatchNumbers(dtype, std::forward<F>(f));
+}
+
+}  // namespace opstep

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/tensor.h"
+#include "ir/schema.h"
+#include "program.pb.h"
+
+namespace opstep {
+
+struct SourceFrame {
+  std::string file;
+  std::string function;
+  uint32_t line = 0;
+};
+
+// A ProgramDesc with the indexes that make it quick to build and to read. Built by one thread;
+// compiled plans keep a copy of what they need, so it may grow between runs.
+class Program {
+ public:
+  explicit Program(std::string name);
+  Program(const Program&) = delete;
+
+  // A program file's bytes: parsed and verified; an error names block, op and rule.
+  static std::shared_ptr<Program> Parse(std::string_view bytes, SchemaLookup schemas);
+  std::string Serialize() const;
+
+  const proto::ProgramDesc& desc() const { return desc_; }
+  const std::string& name() const { return desc_.name(); }
+  void set_name(std::string name) { desc_.set_name(std::move(name)); }
+  // Unique in the process.
+  uint32_t id() const { return id_; }
+  // Rises with every change.
+  uint32_t version() const { return version_; }
+  // How often it has run.
+  std::atomic<uint64_t>& runs() const { return runs_; }
+
+  int block_count() const { return desc_.blocks_size(); }
+  const proto::BlockDesc& block(int i) const { return desc_.blocks(i); }
+  int CreateBlock(int parent);
+
+  // In the block itself / also in the blocks around it; nullptr when there is none.
+  const proto::VarDesc* FindVarHere(int block, std::string_view name) const;
+  const proto::VarDesc* FindVar(int block, std::string_view name) const;
+  proto::VarDesc* MutableVar(int block, std::string_view name);
+  // A name that the block has already gives the variable that is there.
+  proto::VarDesc& CreateVar(int block, proto::VarDesc var);
+
+  // Gives the op its id. position -1 = at the end.
+  proto::OpDesc& InsertOp(int block, proto::OpDesc op, int position = -1);
+  const proto::OpDesc* FindOp(uint32_t id, int* block = nullptr) const;
+
+  // Index of the frame in desc().frames.
+  uint32_t InternFrame(const SourceFrame& frame);
+  SourceFrame frame(uint32_t index) const;
+  // The line that made the op, "train.py:41" or "" when it has none.
+  std::string Where(const proto::OpDesc& op) const;
+  // " (train.py:41, op #12 fc_0.matmul)", for the end of error sentences.
+  std::string Place(const proto::OpDesc& op) const;
+
+ private:
+  Program();
+  void Index();
+  uint32_t InternString(const std::string& text);
+
+  proto::ProgramDesc desc_;
+  uint32_t id_;
+  uint32_t version_ = 0;
+  mutable std::atomic<uint64_t> runs_{0};
+  std::vector<std::unordered_map<std::string, int>> vars_;
+  std::unordered_map<std::string, uint32_t> strings_;
+  std::unordered_map<uint64_t, uint32_t> frames_;
+};
+
+VarType TypeOf(const proto::VarDesc& var);
+void SetType(proto::VarDesc& var, const VarType& type);
+std::string GradName(std::string_view name);
+
+}  // namespace opstep

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "program.pb.h"
+
+namespace opstep {
+
+// What an op type takes and gives: plain data, filled in by the op's own file.
+
+struct SlotSchema {
+  std::string name;
+  std::string doc;
+  DTypeSet dtypes;
+  bool optional = false;
+  // Any number of variables; only the last slot of a side may be variadic.
+  bool variadic = false;
+  // Input: only its shape is read, so its memory may have gone.
+  bool shape_only = false;
+  // Output: the input slot whose memory it may take over (element i depends on element i only).
+  std::string inplace_of;
+};
+
+enum class AttrType { kBool, kInt, kFloat, kString, kInts, kFloats, kStrings, kDType, kBlock, kTensor };
+
+struct AttrSchema {
+  std::string name;
+  AttrType type;
+  std::string doc;
+  // No default: the attribute must be given.
+  std::optional<proto::Attr> default_value;
+};
+
+struct OpSchema {
+  std::string type;
+  std::string doc;
+  std::vector<SlotSchema> inputs;
+  std::vector<SlotSchema> outputs;
+  std::vector<AttrSchema> attrs;
+
+  const SlotSchema* FindInput(std::string_view name) const;
+  const SlotSchema* FindOutput(std::string_view name) const;
+  const AttrSchema* FindAttr(std::string_view name) const;
+};
+
+// The type of an attribute's value, or nothing when it is empty.
+std::optional<AttrType> TypeOf(const proto::Attr& attr);
+std::string_view NameOf(AttrType type);
+
+// How `verify` learns about op types without knowing the ops: nullptr for an unknown type.
+using SchemaLookup = const OpSchema* (*)(std::string_view type);
+
+// The candidate nearest to `name`, or "" when none is near.
+std::string Nearest(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace opstep

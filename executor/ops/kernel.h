@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/tensor.h"
+#include "ir/op_view.h"
+
+namespace opstep {
+
+class KernelContext;
+using KernelFn = void (*)(KernelContext&);
+
+// Runs the ops of a sub-block; control-flow kernels get it through their context.
+class BlockRunner {
+ public:
+  virtual void RunBlock(int block, uint64_t iteration) = 0;
+
+ protected:
+  ~BlockRunner() = default;
+};
+
+// The part of an instruction that its kernel sees.
+struct KernelCall {
+  KernelFn run = nullptr;
+  // What `prepare` made, or null.
+  const void* state = nullptr;
+  // Slots of the frame: inputs in schema order, then outputs. A missing optional one is a slot
+  // whose tensor has no data. The elements of a variadic slot follow one another at the end of their side.
+  const uint32_t* args = nullptr;
+  uint16_t n_in = 0;
+  uint16_t n_out = 0;
+};
+
+// What a kernel works on. One for a run of a block; `call` moves from op to op.
+class KernelContext {
+ public:
+  KernelContext(Tensor* slots, BlockRunner* runner) : slots_(slots), runner_(runner) {}
+
+  const Tensor& in(int i) const { return slots_[call->args[i]]; }
+  Tensor& out(int i) const { return slots_[call->args[call->n_in + i]]; }
+  int n_in() const { return call->n_in; }
+  int n_out() const { return call->n_out; }
+  template <typename T>
+  const T& state() const {
+    return *static_cast<const T*>(call->state);
+  }
+  void RunBlock(int block, uint64_t iteration) const { runner_->RunBlock(block, iteration); }
+
+  const KernelCall* call = nullptr;
+
+ private:
+  Tensor* slots_;
+  BlockRunner* runner_;
+};
+
+// What is known when a kernel is chosen: attributes, dtypes and all shapes.
+class PrepareContext {
+ public:
+  PrepareContext(OpView op, std::vector<VarType> in, std::vector<VarType> out)
+      : op_(op), in_(std::move(in)), out_(std::move(out)) {}
+  const OpView& op() const { return op_; }
+  // Numbered as in KernelContext; dtype kNone for a missing optional one.
+  const VarType& in(int i) const { return in_[i]; }
+  const VarType& out(int i) const { return out_[i]; }
+  int n_in() const { return static_cast<int>(in_.size()); }
+  int n_out() const { return static_cast<int>(out_.size()); }
+
+ private:
+  OpView op_;
+  std::vector<VarType> in_, out_;
+};
+
+struct Kernel {
+  KernelFn run = nullptr;
+  // Constant while it runs: several frames may run one plan at the same time.
+  std::shared_ptr<const void> state;
+};
+
+template <typename State>
+Kernel WithState(KernelFn run, State state) {
+  return {run, std::make_shared<const State>(std::move(state))};
+}
+
+}  // namespace opstep

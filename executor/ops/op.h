@@ -1,0 +1,114 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ir/op_view.h"
+#include "ir/schema.h"
+#include "ops/kernel.h"
+
+namespace opstep {
+
+// Types of the inputs in, types of the outputs out. Sizes may be -1.
+class ShapeContext {
+ public:
+  ShapeContext(OpView op, std::vector<VarType> in, int n_out) : op_(op), in_(std::move(in)), out_(n_out) {}
+  const OpView& op() const { return op_; }
+  const VarType& in(int i) const { return in_[i]; }
+  int n_in() const { return static_cast<int>(in_.size()); }
+  int n_out() const { return static_cast<int>(out_.size()); }
+  void set_out(int i, VarType type) { out_[i] = std::move(type); }
+  const std::vector<VarType>& outs() const { return out_; }
+
+ private:
+  OpView op_;
+  std::vector<VarType> in_, out_;
+};
+
+using Names = std::vector<std::string>;
+
+// Collects the gradient ops of one forward op. Gradients that nobody needs and that nobody gave are "".
+class GradContext {
+ public:
+  virtual ~GradContext() = default;
+  virtual const OpView& op() const = 0;
+  // Name of the gradient of output / input variable i of a slot, "" when there is none / none is wanted.
+  virtual std::string OutGrad(std::string_view slot, int i = 0) const = 0;
+  virtual std::string InGrad(std::string_view slot, int i = 0) const = 0;
+  // Appends an op; slots whose names are all "" are left out; an op with no output is dropped.
+  virtual void Emit(std::string type, std::vector<std::pair<std::string, Names>> inputs,
+                    std::vector<std::pair<std::string, Names>> outputs,
+                    std::vector<proto::Attr> attrs = {}) = 0;
+  // The usual case: "<type>_grad" with the named inputs and outputs of the forward op, "d<slot>" for each
+  // output given in `out_grads` and, as outputs, "d<slot>" for each input in `in_grads`; the forward
+  // op's attributes are copied.
+  void EmitGrad(std::string type, const Names& inputs, const Names& outputs, const Names& out_grads,
+                const Names& in_grads);
+};
+
+// What passes need an op for, so that they need not know its name.
+enum class OpRole {
+  kNone,
+  // dtype and dims attributes `dtype`, `shape`, `value` → out: seeds the backward pass.
+  kFill,
+  // Variadic X → out: adds up gradients that come over several ways.
+  kSum,
+};
+
+struct OpDef {
+  OpSchema schema;
+  void (*shape)(ShapeContext&) = nullptr;
+  Kernel (*prepare)(const PrepareContext&) = nullptr;
+  // Null: no gradient flows through the op.
+  void (*grad)(GradContext&) = nullptr;
+  OpRole role = OpRole::kNone;
+  // Keeps it in the plan although nobody reads its outputs.
+  bool side_effect = false;
+  // Python source over the slots' and attributes' names with NumPy as np; gives the output or a tuple.
+  std::string oracle;
+  // "X=float32[2,3]{0.1,2} axis=1": inputs (with a range of values) and attributes. An input without
+  // a dtype stands for each dtype that the slot takes.
+  std::vector<std::string> samples;
+};
+
+// `static const auto kRegistered = Op("relu").Doc(...)...Register();`
+class Op {
+ public:
+  explicit Op(std::string type) { def_.schema.type = std::move(type); }
+  Op& Doc(std::string doc);
+  Op& In(std::string name, std::string doc, DTypeSet dtypes);
+  Op& Out(std::string name, std::string doc, DTypeSet dtypes);
+  // Of the slot named last:
+  Op& Optional();
+  Op& Variadic();
+  Op& ShapeOnly();
+  Op& InplaceOf(std::string input);
+  // With default, or required (made with Required below).
+  Op& Attr(const proto::Attr& default_value, std::string doc);
+  Op& Required(std::string name, AttrType type, std::string doc);
+  Op& Shape(void (*fn)(ShapeContext&));
+  Op& Prepare(Kernel (*fn)(const PrepareContext&));
+  Op& Grad(void (*fn)(GradContext&));
+  Op& Role(OpRole role);
+  Op& SideEffect();
+  Op& Oracle(std::string python);
+  Op& Sample(std::string text);
+  bool Register();
+
+ private:
+  SlotSchema& Last();
+  OpDef def_;
+  bool last_is_output_ = false;
+};
+
+const OpDef* FindOp(std::string_view type);
+// Unknown: an error that suggests the nearest name.
+const OpDef& GetOp(std::string_view type);
+const OpDef& GetOp(OpRole role);
+const OpSchema* FindSchema(std::string_view type);
+// Sorted by type.
+std::vector<const OpDef*> AllOps();
+
+}  // namespace opstep

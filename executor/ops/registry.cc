@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+
+namespace opstep {
+namespace {
+
+std::map<std::string, OpDef, std::less<>>& Registry() {
+  static std::map<std::string, OpDef, std::less<>> registry;
+  return registry;
+}
+
+}  // namespace
+
+Op& Op::Doc(std::string doc) {
+  def_.schema.doc = std::move(doc);
+  return *this;
+}
+
+Op& Op::In(std::string name, std::string doc, DTypeSet dtypes) {
+  def_.schema.inputs.push_back({.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
+  last_is_output_ = false;
+  return *this;
+}
+
+Op& Op::Out(std::string name, std::string doc, DTypeSet dtypes) {
+  def_.schema.outputs.push_back({.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
+  last_is_output_ = true;
+  return *this;
+}
+
+SlotSchema& Op::Last() { return last_is_output_ ? def_.schema.outputs.back() : def_.schema.inputs.back(); }
+
+Op& Op::Optional() {
+  Last().optional = true;
+  return *this;
+}
+
+Op& Op::Variadic() {
+  Last().variadic = true;
+  return *this;
+}
+
+Op& Op::ShapeOnly() {
+  Last().shape_only = true;
+  return *this;
+}
+
+Op& Op::InplaceOf(std::string input) {
+  Last().inplace_of = std::move(input);
+  return *this;
+}
+
+Op& Op::Attr(const proto::Attr& default_value, std::string doc) {
+  def_.schema.attrs.push_back(
+      {default_value.name(), TypeOf(default_value).value(), std::move(doc), default_value});
+  return *this;
+}
+
+Op& Op::Required(std::string name, AttrType type, std::string doc) {
+  def_.schema.attrs.push_back({std::move(name), type, std::move(doc), std::nullopt});
+  return *this;
+}
+
+Op& Op::Shape(void (*fn)(ShapeContext&)) {
+  def_.shape = fn;
+  return *this;
+}
+
+Op& Op::Prepare(Kernel (*fn)(const PrepareContext&)) {
+  def_.prepare = fn;
+  return *this;
+}
+
+Op& Op::Grad(void (*fn)(GradContext&)) {
+  def_.grad = fn;
+  return *this;
+}
+
+Op& Op::Role(OpRole role) {
+  def_.role = role;
+  return *this;
+}
+
+Op& Op::SideEffect() {
+  def_.side_effect = true;
+  return *this;
+}
+
+Op& Op::Oracle(std::string python) {
+  def_.oracle = std::move(python);
+  return *this;
+}
+
+Op& Op::Sample(std::string text) {
+  def_.samples.push_back(std::move(text));
+  return *this;
+}
+
+bool Op::Register() {
+  OPSTEP_CHECK(def_.shape != nullptr && def_.prepare != nullptr, "op ", def_.schema.type,
+               " needs a shape rule and a kernel");
+  const bool inserted = Registry().emplace(def_.schema.type, std::move(def_)).second;
+  OPSTEP_CHECK(inserted, "two ops are registered under one name");
+  return true;
+}
+
+const OpDef* FindOp(std::string_view type) {
+  const auto it = Registry().find(type);
+  return it == Registry().end() ? nullptr : &it->second;
+}
+
+const OpDef& GetOp(std::string_view type) {
+  if (const OpDef* def = FindOp(type)) return *def;
+  std::vector<std::string> names;
+  for (const auto& [name, def] : Registry()) names.push_back(name);
+  const std::string near = Nearest(type, names);
+  Fail("there is no op type '", type, "'", near.empty() ? "" : "; did you mean '" + near + "'?");
+}
+
+const OpDef& GetOp(OpRole role) {
+  for (const auto& [name, def] : Registry()) {
+    if (def.role == role) return def;
+  }
+  Fail("no op is registered for a role that the passes need");
+}
+
+const OpSchema* FindSchema(std::string_view type) {
+  const OpDef* def = FindOp(type);
+  return def == nullptr ? nullptr : &def->schema;
+}
+
+std::vector<const OpDef*> AllOps() {
+  std::vector<const OpDef*> all;
+  for (const auto& [name, def] : Registry()) all.push_back(&def);
+  return all;
+}
+
+void GradContext::EmitGrad(std::string type, const Names& inputs, const Names& outputs,
+                           const Names& out_grads, const Names& in_grads) {
+  std::vector<std::pair<std::string, Names>> ins, outs;
+  for (const std::string& slot : inputs) ins.emplace_back(slot, op().Inputs(slot));
+  for (const std::string& slot : outputs) ins.emplace_back(slot, op().Outputs(slot));
+  for (const std::string& slot : out_grads) {
+    Names names;
+    const int n = static_cast<int>(op().Outputs(slot).size());
+    for (int i = 0; i < n; ++i) names.push_back(OutGrad(slot, i));
+    ins.emplace_back("d" + slot, std::move(names));
+  }
+  for (const std::string& slot : in_grads) {
+    Names names;
+    const int n = static_cast<int>(op().Inputs(slot).size());
+    for (int i = 0; i < n; ++i) names.push_back(InGrad(slot, i));
+    outs.emplace_back("d" + slot, std::move(names));
+  }
+  std::vector<proto::Attr> attrs(op().desc().attrs().begin(), op().desc().attrs().end());
+  Emit(std::move(type), std::move(ins), std::move(outs), std::move(attrs));
+}
+
+}  // namespace opstep

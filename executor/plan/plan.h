@@ -1,0 +1,108 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/tensor.h"
+#include "ir/print.h"
+#include "ir/program.h"
+#include "ops/kernel.h"
+
+namespace opstep {
+
+// Where a slot's memory comes from.
+enum class Storage : uint8_t {
+  kNothing,  // slot 0: stands for every missing optional variable
+  kArena,    // planned memory of the frame
+  kScope,    // a persistable variable of the scope
+  kFeed,     // memory that the caller gave
+};
+
+struct SlotPlan {
+  std::string name;
+  int block = 0;
+  VarType type;
+  Storage storage = Storage::kArena;
+  // Offsets in the frame's arena for the two shapes of the plan.
+  size_t fast_offset = 0;
+  size_t inspect_offset = 0;
+  // Instruction of the slot's own block after which the fast shape gives its memory away; kNever when it does not.
+  static constexpr uint32_t kNever = UINT32_MAX;
+  uint32_t released_after = kNever;
+  // Scope variables: an op reads the value before any op of the program has written it.
+  bool read_first = false;
+};
+
+// Why the loop should not simply run an instruction. Bits of Instruction::watch.
+namespace watch {
+inline constexpr uint8_t kBefore = 1;  // the hook wants to see it before it runs
+inline constexpr uint8_t kAfter = 2;   // … and after
+inline constexpr uint8_t kPoll = 4;    // look whether the run was interrupted
+}  // namespace watch
+
+struct Instruction : KernelCall {
+  // Settable from any thread while the plan runs.
+  mutable std::atomic<uint8_t> watch{0};
+  uint32_t index = 0;  // in its block
+  uint32_t op_id = 0;
+  const proto::OpDesc* op = nullptr;  // in Plan::desc
+
+  Instruction() = default;
+  Instruction(const Instruction& o) : KernelCall(o), index(o.index), op_id(o.op_id), op(o.op) {}
+};
+
+struct BlockPlan {
+  int parent = -1;
+  // The instruction of the parent that runs this block; 0 for block 0.
+  uint32_t parent_index = 0;
+  std::vector<Instruction> code;
+};
+
+enum class PlanShape : uint8_t { kFast, kInspect };
+
+// A program compiled for some feeds with their shapes, and fetches: plain data, but for the watch bytes.
+struct Plan {
+  uint64_t id = 0;  // unique in the process
+  std::shared_ptr<const Program> program;
+  uint32_t program_id = 0;
+  std::string program_name;
+  uint32_t program_version = 0;
+  // Copy of the program as compiled: names, lines and attributes for the debugger.
+  proto::ProgramDesc desc;
+  Listing listing;
+
+  std::vector<SlotPlan> slots;
+  std::vector<BlockPlan> blocks;
+  std::vector<uint32_t> args;
+  std::vector<std::shared_ptr<const void>> states;
+  size_t fast_bytes = 0;
+  size_t inspect_bytes = 0;
+
+  std::vector<uint32_t> feed_slots;   // in the order of the feeds asked for
+  std::vector<uint32_t> fetch_slots;  // in the order of the fetches asked for
+  std::vector<uint32_t> scope_slots;
+
+  // The slot of a variable as seen from a block, or 0.
+  uint32_t FindSlot(int block, std::string_view name) const;
+  // The user's frames that made an op, innermost first.
+  std::vector<SourceFrame> StackOf(const proto::OpDesc& op) const;
+  // "train.py:41"
+  std::string PlaceOf(const Instruction& instruction) const;
+
+  std::vector<std::unordered_map<std::string, uint32_t>> slot_of;  // one for each block
+};
+
+struct FeedType {
+  std::string name;
+  VarType type;
+};
+
+// Verifies, infers all shapes, chooses kernels, plans memory. Feeds must have known sizes.
+std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
+                              const std::vector<std::string>& fetches);
+
+}  // namespace opstep

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/hook.h"
+#include "runtime/scope.h"
+
+namespace opstep {
+
+class Frame;
+
+struct Feed {
+  std::string name;
+  Tensor tensor;  // borrowed for the run
+};
+
+// A plan with the frames that ran it before, to be used again.
+class CompiledPlan {
+ public:
+  explicit CompiledPlan(std::shared_ptr<Plan> plan);
+  ~CompiledPlan();
+  const Plan& plan() const { return *plan_; }
+  // Fetched tensors own their memory.
+  std::vector<Tensor> Run(const std::vector<Feed>& feeds, Scope& scope);
+
+ private:
+  std::unique_ptr<Frame> TakeFrame();
+  void GiveBack(std::unique_ptr<Frame> frame);
+
+  std::shared_ptr<Plan> plan_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+};
+
+// Compiles on the first call for a program, its version, feeds with their types, and fetches; then from a
+// cache of the latest 32 plans.
+class Executor {
+ public:
+  std::vector<Tensor> Run(const std::shared_ptr<const Program>& program, const std::vector<Feed>& feeds,
+                          const std::vector<std::string>& fetches, Scope& scope);
+  std::shared_ptr<CompiledPlan> PlanFor(const std::shared_ptr<const Program>& program,
+                                        const std::vector<Feed>& feeds,
+                                        const std::vector<std::string>& fetches);
+
+ private:
+  struct Entry;
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // most recently used first
+};
+
+// Checks names, dtypes and shapes of feeds and names of fetches: one sentence each.
+void CheckFeeds(const Program& program, const std::vector<Feed>& feeds);
+
+}  // namespace opstep
