@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/tensor.h"
+
+namespace opstep {
+
+// What one wants to know of a tensor at a glance. min, max, mean and std are over the finite elements, and
+// NaN when there are none. The same bits on every machine: the order of additions is fixed.
+struct Summary {
+  uint64_t count = 0;
+  double min = 0, max = 0, mean = 0, std = 0;
+  uint64_t nan = 0, inf = 0, zeros = 0;
+};
+Summary Summarize(const Tensor& tensor);
+
+// Where a tensor went wrong; -1 when it did not.
+struct NonFinite {
+  uint64_t nan = 0, inf = 0;
+  int64_t first_nan = -1, first_inf = -1;
+};
+// True for integers and for a tensor without memory.
+bool AllFinite(const Tensor& tensor);
+NonFinite CountNonFinite(const Tensor& tensor);
+
+// The 16-bit formats, for code that computes in float.
+float HalfToFloat(uint16_t bits);
+float BFloat16ToFloat(uint16_t bits);
+
+}  // namespace opstep

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/tensor.h"
+#include "debug.pb.h"
+#include "plan/plan.h"
+#include "runtime/hook.h"
+
+namespace opstep {
+
+// A parsed condition or watch, resolved against one op of one plan. Python's syntax, NumPy's names and
+// results. Immutable: one may be evaluated by several threads at a time.
+class Expression {
+ public:
+  // Names are looked up in the op (may be null: a frame of a block or a run), then in the block and those
+  // around it. Throws Error, with a suggestion, for an unknown name or function or a wrong argument count.
+  static std::shared_ptr<const Expression> Bind(const proto::Expr& expr, const Plan& plan, int block,
+                                                const proto::OpDesc* op);
+  virtual ~Expression() = default;
+
+  // It reads one of the op's outputs: evaluate it after the op.
+  virtual bool needs_outputs() const = 0;
+
+  // `where` is the level of the stack that the expression was bound for; it gives `iteration`.
+  struct Env {
+    const FrameView& frame;
+    const Activation& where;
+  };
+  // Both throw Error for a value that is not there, shapes that do not fit and a spent budget.
+  // NumPy's rule: the truth of an array of more than one element is an error.
+  virtual bool Test(const Env& env) const = 0;
+  // See TensorToValue for the limits.
+  virtual void Evaluate(const Env& env, uint64_t max_elements, uint64_t start, uint64_t count,
+                        proto::Value* out) const = 0;
+};
+
+// Type, shape, summary, the first `max_elements` elements, and children start .. start+count along the
+// first axis. What is sent is capped so that a reply stays well below the wire's message limit.
+void TensorToValue(const Tensor& tensor, uint64_t max_elements, uint64_t start, uint64_t count,
+                   proto::Value* out);
+
+}  // namespace opstep
