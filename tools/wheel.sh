@@ -10,5 +10,6 @@ mkdir -p dist
 # Its own build folder: the editable install keeps using build/cmake.
 tools/pip.sh wheel --no-build-isolation --no-deps -w build/wheelhouse -Cbuild-dir=build/cmake-wheel .
 # The oneDNN library is ours already, beside the extension and under our own name.
-auditwheel --quiet repair --exclude libopstep_dnnl.so.3 -w dist build/wheelhouse/opstep-*.whl
+auditwheel repair --exclude libopstep_dnnl.so.3 -w dist build/wheelhouse/opstep-*.whl \
+  >build/auditwheel.log 2>&1 || { cat build/auditwheel.log >&2; exit 1; }
 ls -1 dist/*.whl
