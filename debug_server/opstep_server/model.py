@@ -1,6 +1,6 @@
 """What the debugger's faces and its core exchange: targets, breakpoints, threads and events.
 
-Frames, ops and values are the wire's own messages (`pb`): there is no second set of classes for them.
+Frames, ops and values are the wire's own messages (`pb`), not a second set of classes.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Output:
 
 @dataclass(frozen=True)
 class ProcessExited:
-    """The launched process ended and all its output was delivered; negative: killed by that signal."""
+    """The launched process ended, its output was delivered; negative: killed by that signal."""
 
     code: int
 

@@ -1,0 +1,176 @@
+"""The master list of breakpoints: who asked for what, and what each executor made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from opstep_server import expr
+from opstep_server.model import (
+    BreakpointSpec,
+    BreakpointState,
+    DebuggerError,
+    ListingWhere,
+    PatternWhere,
+    SourceWhere,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+
+@dataclass(eq=False)
+class _Entry:
+    state: BreakpointState
+    owner: str
+    condition: pb.Expr | None
+    # Why its condition cannot be used; it is then not sent.
+    error: str = ""
+    # By executor.
+    statuses: dict[int, pb.BreakpointStatus] = field(default_factory=dict)
+
+
+class Breakpoints:
+    def __init__(self) -> None:
+        self._entries: dict[int, _Entry] = {}
+        self._last_id = 0
+
+    @property
+    def states(self) -> list[BreakpointState]:
+        return [entry.state for entry in self._entries.values()]
+
+    def state(self, id: int) -> BreakpointState:
+        return self._entry(id).state
+
+    def message(self) -> pb.SetBreakpoints:
+        """All that executors are to have."""
+        wanted = (e for e in self._entries.values() if e.state.spec.enabled and not e.error)
+        return pb.SetBreakpoints(breakpoints=[_to_wire(entry) for entry in wanted])
+
+    def add(self, owner: str, spec: BreakpointSpec) -> BreakpointState:
+        """Raises ExprError when the condition is wrong."""
+        condition = expr.parse(spec.condition) if spec.condition else None
+        return self._insert(owner, spec, condition).state
+
+    def replace(self, owner: str, specs: Sequence[BreakpointSpec]) -> list[BreakpointState]:
+        """Makes `specs` all that the owner has; wrong conditions are told in the messages."""
+        old = [e for e in self._entries.values() if e.owner == owner]
+        states = []
+        for spec in specs:
+            same = next((e for e in old if e.state.spec == spec), None)
+            if same is not None:
+                old.remove(same)
+                states.append(same.state)
+                continue
+            try:
+                entry = self._insert(
+                    owner, spec, expr.parse(spec.condition) if spec.condition else None
+                )
+            except expr.ExprError as error:
+                entry = self._insert(owner, spec, None)
+                entry.error = f"the condition cannot be used: {error}"
+                _refresh(entry)
+            states.append(entry.state)
+        for gone in old:
+            del self._entries[gone.state.id]
+        return states
+
+    def remove(self, id: int) -> BreakpointState:
+        state = self._entry(id).state
+        del self._entries[id]
+        return state
+
+    def update(self, id: int, spec: BreakpointSpec) -> BreakpointState:
+        entry = self._entry(id)
+        entry.condition = expr.parse(spec.condition) if spec.condition else None
+        entry.error = ""
+        entry.state.spec = spec
+        if not spec.enabled:
+            entry.statuses.clear()
+        _refresh(entry)
+        return entry.state
+
+    def report(self, executor: int, status: pb.BreakpointStatus) -> BreakpointState | None:
+        """Takes what an executor says; the state if that changed it."""
+        entry = self._entries.get(status.id)
+        if entry is None or not entry.state.spec.enabled:
+            return None  # It was removed while the message was on its way.
+        entry.statuses[executor] = status
+        return entry.state if _refresh(entry) else None
+
+    def forget(self, executor: int) -> list[BreakpointState]:
+        """The executor is gone; the states that changed."""
+        changed = []
+        for entry in self._entries.values():
+            if entry.statuses.pop(executor, None) is not None and _refresh(entry):
+                changed.append(entry.state)
+        return changed
+
+    def hit(self, id: int) -> BreakpointState | None:
+        entry = self._entries.get(id)
+        if entry is None:
+            return None
+        entry.state.hits += 1
+        return entry.state
+
+    def _entry(self, id: int) -> _Entry:
+        if id not in self._entries:
+            raise DebuggerError(f"there is no breakpoint {id}")
+        return self._entries[id]
+
+    def _insert(self, owner: str, spec: BreakpointSpec, condition: pb.Expr | None) -> _Entry:
+        self._last_id += 1
+        # A copy, so that nobody's later change of the spec goes past us.
+        entry = _Entry(BreakpointState(self._last_id, replace(spec)), owner, condition)
+        self._entries[self._last_id] = entry
+        _refresh(entry)
+        return entry
+
+
+def _refresh(entry: _Entry) -> bool:
+    """Works the statuses into the state; True when it changed."""
+    state = entry.state
+    bound = [s for s in entry.statuses.values() if s.verified]
+    told = bound or list(entry.statuses.values())
+    if entry.error:
+        message = entry.error
+    elif not state.spec.enabled:
+        message = "disabled"
+    else:
+        message = next((s.message for s in told if s.message), "")
+        if not message and not bound:
+            message = _pending(state.spec)
+    first = bound[0].first if bound and bound[0].HasField("first") else None
+    new = (bool(bound), message, sum(s.op_count for s in bound), first)
+    if new == (state.verified, state.message, state.op_count, state.first):
+        return False
+    state.verified, state.message, state.op_count, state.first = new
+    return True
+
+
+def _pending(spec: BreakpointSpec) -> str:
+    where = spec.where
+    if isinstance(where, SourceWhere):
+        return f"no op was made on line {where.line} of {os.path.basename(where.file)} yet"
+    if isinstance(where, ListingWhere):
+        return f"program '{where.program_name}' has no op on line {where.line} yet"
+    if isinstance(where, PatternWhere):
+        return f"no op matches '{where.pattern}' yet"
+    return f"program {where.program} has no op #{where.op} yet"
+
+
+def _to_wire(entry: _Entry) -> pb.Breakpoint:
+    spec = entry.state.spec
+    message = pb.Breakpoint(id=entry.state.id, gradients=spec.gradients, temporary=spec.temporary)
+    where = spec.where
+    if isinstance(where, SourceWhere):
+        message.line.CopyFrom(pb.SourceLine(file=where.file, line=where.line))
+    elif isinstance(where, ListingWhere):
+        message.listing.CopyFrom(pb.ListingLine(program_name=where.program_name, line=where.line))
+    elif isinstance(where, PatternWhere):
+        message.pattern = where.pattern
+    else:
+        message.op.CopyFrom(pb.OpRef(program=where.program, op=where.op))
+    if entry.condition is not None:
+        message.condition.CopyFrom(entry.condition)
+        message.condition_text = spec.condition or ""
+    return message

@@ -1,0 +1,69 @@
+"""The functions of the expression language: the one table behind checking, help and completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    # How many positional arguments, at the least and at the most.
+    least: int
+    most: int
+    usage: str
+    doc: str
+    keywords: tuple[str, ...] = ()
+
+
+_REDUCE = ("axis", "keepdims")
+
+
+def _reduction(name: str, doc: str) -> Function:
+    return Function(name, 1, 2, f"{name}(x, axis=…)", doc, _REDUCE)
+
+
+def _elementwise(name: str, doc: str) -> Function:
+    return Function(name, 1, 1, f"{name}(x)", doc)
+
+
+_ALL = (
+    _reduction("any", "true when an element is not zero"),
+    _reduction("all", "true when no element is zero"),
+    _reduction("min", "the smallest element"),
+    _reduction("max", "the largest element"),
+    _reduction("mean", "the average"),
+    _reduction("sum", "the sum"),
+    _reduction("std", "the standard deviation"),
+    _reduction("norm", "the square root of the sum of squares"),
+    _reduction("argmax", "the position of the largest element"),
+    _reduction("argmin", "the position of the smallest element"),
+    _elementwise("isnan", "where x is NaN"),
+    _elementwise("isinf", "where x is infinite"),
+    _elementwise("isfinite", "where x is neither NaN nor infinite"),
+    _elementwise("abs", "the magnitude"),
+    _elementwise("sqrt", "the square root"),
+    _elementwise("exp", "e to the power of x"),
+    _elementwise("log", "the natural logarithm"),
+    Function("where", 3, 3, "where(condition, a, b)", "a where the condition holds, otherwise b"),
+    _elementwise("len", "the size of the first axis"),
+    _elementwise("int", "x, of one element, as a whole number"),
+    _elementwise("float", "x, of one element, as a floating-point number"),
+    _elementwise("bool", "x, of one element, as True or False"),
+    _elementwise("shape", "the sizes of all axes; also x.shape"),
+    _elementwise("size", "the number of elements; also x.size"),
+    _elementwise("ndim", "the number of axes; also x.ndim"),
+    _elementwise("dtype", "the type of the elements; also x.dtype"),
+    Function("grad", 1, 1, "grad(w)", "the gradient of the variable w"),
+    Function("var", 1, 1, 'var("w@grad")', "the variable of that name, whatever is in the name"),
+)
+
+FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
+
+# Names that mean something in every frame.
+SPECIAL_NAMES: dict[str, str] = {
+    "step": "how often the program has run, from 1",
+    "iteration": "the iteration of the enclosing block, from 0",
+    "op": "the current op",
+    "block": "the index of the current block",
+}

@@ -1,0 +1,184 @@
+"""The launched script: its environment, its output and its end.
+
+`subprocess` and not asyncio's own, which kills its children when the loop closes: a script that the
+debugger let go has to live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Literal
+
+from opstep_server.model import DebuggerError, LaunchTarget
+
+Stream = Literal["stdout", "stderr"]
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+KILL_AFTER_SECONDS = 2.0
+# How long output may still come after the end, from children that inherited the pipe.
+DRAIN_SECONDS = 1.0
+# Between the script and us, so that a script whose debugger was killed can go on printing.
+_RELAY = ("/bin/sh", "-c", "cat; exec cat >/dev/null")
+
+
+class Process:
+    """One child in its own session, so that the terminal's Ctrl-C does not reach it."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        relays: list[subprocess.Popen[bytes]],
+        on_output: Callable[[Stream, str], None],
+        on_exit: Callable[[int], None],
+    ) -> None:
+        self._process = process
+        self._relays = relays
+        self._ended = asyncio.Event()
+        self._done = asyncio.create_task(self._watch(on_output, on_exit))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended.is_set()
+
+    async def wait(self) -> None:
+        """Until it ended and its output was delivered."""
+        await asyncio.shield(self._done)
+
+    async def terminate(self) -> None:
+        if self.alive:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(self._ended.wait(), KILL_AFTER_SECONDS)
+            except asyncio.TimeoutError:
+                self._process.send_signal(signal.SIGKILL)
+        await self.wait()
+
+    async def abandon(self) -> None:
+        """Stops watching; the child goes on."""
+        self._done.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._done
+
+    async def _watch(
+        self, on_output: Callable[[Stream, str], None], on_exit: Callable[[int], None]
+    ) -> None:
+        pumps = [
+            asyncio.create_task(_pump(relay, name, on_output))
+            for relay, name in zip(self._relays, STREAMS, strict=True)
+        ]
+        try:
+            code = await _exit_code(self._process)
+            self._ended.set()
+            await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+        on_exit(code)
+
+
+async def start(
+    target: LaunchTarget,
+    server: str,
+    on_output: Callable[[Stream, str], None],
+    on_exit: Callable[[int], None],
+) -> Process:
+    command = _command(target)
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    for name, value in target.env.items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
+    environment["OPSTEP_SERVER"] = server
+    environment["OPSTEP_WAIT"] = "10"
+    outlets: list[int] = []
+    relays: list[subprocess.Popen[bytes]] = []
+    try:
+        for _ in STREAMS:
+            inlet, outlet = os.pipe()
+            outlets.append(outlet)
+            try:
+                relays.append(
+                    subprocess.Popen(
+                        _RELAY,
+                        stdin=inlet,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
+                )
+            finally:
+                os.close(inlet)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=outlets[0],
+            stderr=outlets[1],
+            cwd=target.cwd,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise DebuggerError(f"cannot start {command[0]}: {error.strerror}") from error
+    finally:
+        for outlet in outlets:
+            os.close(outlet)
+    return Process(process, relays, on_output, on_exit)
+
+
+def _command(target: LaunchTarget) -> list[str]:
+    if target.cwd is not None and not os.path.isdir(target.cwd):
+        raise DebuggerError(f"there is no folder {target.cwd} to start in")
+    python = target.python or sys.executable
+    if target.module:
+        return [python, "-m", target.program, *target.args]
+    if not os.path.isfile(os.path.join(target.cwd or "", target.program)):
+        raise DebuggerError(f"there is no script {target.program}")
+    return [python, target.program, *target.args]
+
+
+async def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    if hasattr(os, "pidfd_open"):
+        loop = asyncio.get_running_loop()
+        descriptor = os.pidfd_open(process.pid)
+        ended = asyncio.Event()
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+        return process.wait()
+    while (code := process.poll()) is None:
+        await asyncio.sleep(0.02)
+    return code
+
+
+async def _pump(
+    relay: subprocess.Popen[bytes], name: Stream, on_output: Callable[[Stream, str], None]
+) -> None:
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), relay.stdout
+    )
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        while chunk := await reader.read(1 << 16):
+            if text := decoder.decode(chunk):
+                on_output(name, text)
+        if text := decoder.decode(b"", final=True):
+            on_output(name, text)
+        await _exit_code(relay)
+    finally:
+        transport.close()

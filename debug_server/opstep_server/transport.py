@@ -1,0 +1,216 @@
+"""The wire: a gRPC server on a private unix socket. The only Python file that knows gRPC.
+
+One event loop, no threads of our own. Each connection has two tasks: the RPC's handler, which reads
+until the stream ends, and a writer, which takes from a queue so that sending never blocks.
+A third, the pulse, sends heartbeats and cancels the handler when the executor's stay out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from opstep_server.model import DebuggerError
+from opstep_server.wire import debug_pb2 as pb
+
+# Counts up with every change of debug.proto that an older peer cannot live with.
+PROTOCOL = 1
+HEARTBEAT_SECONDS = 2.0
+MISSED_HEARTBEATS = 3
+HELLO_SECONDS = 10.0
+MESSAGE_LIMIT = 4 << 20
+
+_Context = grpc.aio.ServicerContext[pb.FromExecutor, pb.ToExecutor]
+
+
+class ConnectionLost(DebuggerError):
+    pass
+
+
+class Listener(Protocol):
+    """Who is told what arrives; called on the event loop, in the order of the stream."""
+
+    def joined(self, connection: Connection) -> pb.Welcome: ...
+    def received(self, connection: Connection, message: pb.FromExecutor) -> None: ...
+    def lost(self, connection: Connection, message: str) -> None: ...
+
+
+class Connection:
+    """One executor's stream."""
+
+    def __init__(self, hello: pb.Hello) -> None:
+        self.hello = hello
+        self._ids = itertools.count(1)
+        self._pending: dict[
+            int, tuple[asyncio.Future[pb.Reply], Callable[[pb.Reply], None] | None]
+        ] = {}
+        self._outgoing: asyncio.Queue[pb.ToExecutor] = asyncio.Queue()
+        self._lost: str | None = None
+        self._missed = 0
+
+    async def send_command(
+        self, command: pb.Command, on_reply: Callable[[pb.Reply], None] | None = None
+    ) -> pb.Reply:
+        """Sends the command and waits for its reply.
+
+        `on_reply` is called in the order of the stream, before anything that follows the reply is
+        handled; the caller itself goes on only later.
+        """
+        if self._lost is not None:
+            raise ConnectionLost(self._lost)
+        command.id = next(self._ids)
+        if command.ByteSize() > MESSAGE_LIMIT - 1024:
+            raise DebuggerError("the command is larger than the 4 MiB that the wire allows")
+        future: asyncio.Future[pb.Reply] = asyncio.get_running_loop().create_future()
+        self._pending[command.id] = future, on_reply
+        self._outgoing.put_nowait(pb.ToExecutor(command=command))
+        return await future
+
+    # -- the server's side of it --
+
+    def _reply(self, reply: pb.Reply) -> None:
+        future, on_reply = self._pending.pop(reply.command, (None, None))
+        if future is None:
+            return  # Answered already, or never asked: not worth ending a session for.
+        if on_reply is not None:
+            on_reply(reply)
+        if not future.done():
+            future.set_result(reply)
+
+    def _end(self, message: str) -> None:
+        self._lost = message
+        pending, self._pending = self._pending, {}
+        for future, _ in pending.values():
+            if not future.done():
+                future.set_exception(ConnectionLost(message))
+                future.exception()  # Somebody may have given up waiting: no warning about that.
+
+    async def _write(self, context: _Context) -> None:
+        while True:
+            await context.write(await self._outgoing.get())
+
+    async def _pulse(self, reader: asyncio.Task[str]) -> None:
+        # Ticks are counted, not seconds: a debugger that was suspended does not lose anybody.
+        while self._missed < MISSED_HEARTBEATS:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            self._missed += 1
+            self._outgoing.put_nowait(pb.ToExecutor(heartbeat=pb.Heartbeat()))
+        reader.cancel()
+
+    async def _read(self, context: _Context, listener: Listener) -> str:
+        """Reads to the end; the result says why it ended, empty when the executor said goodbye."""
+        while True:
+            message = await context.read()
+            if not isinstance(message, pb.FromExecutor):
+                return f"the connection to process {self.hello.pid} was lost"
+            self._missed = 0
+            kind = message.WhichOneof("message")
+            if kind == "reply":
+                self._reply(message.reply)
+            elif kind == "goodbye":
+                return ""
+            elif kind is not None and kind != "heartbeat":
+                listener.received(self, message)
+
+
+class Server:
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, socket_path: str) -> str:
+        """Listens on the path and returns the address to dial."""
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_send_message_length", MESSAGE_LIMIT),
+                ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+            ]
+        )
+        attach = grpc.stream_stream_rpc_method_handler(
+            self._attach,
+            request_deserializer=pb.FromExecutor.FromString,
+            response_serializer=pb.ToExecutor.SerializeToString,
+        )
+        self._server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler("opstep.proto.DebugServer", {"Attach": attach})]
+        )
+        address = f"unix:{socket_path}"
+        self._server.add_insecure_port(address)
+        await self._server.start()
+        return address
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.stop(None)
+
+    async def _attach(self, _requests: Any, context: _Context) -> None:
+        hello = await self._hello(context)
+        if hello is None:
+            return
+        connection = Connection(hello)
+        welcome = self._listener.joined(connection)
+        welcome.protocol = PROTOCOL
+        connection._outgoing.put_nowait(pb.ToExecutor(welcome=welcome))
+        reader = asyncio.create_task(connection._read(context, self._listener))
+        helpers: list[asyncio.Task[None]] = [
+            _background(connection._write(context)),
+            _background(connection._pulse(reader)),
+        ]
+        message = f"the connection to process {hello.pid} was lost"
+        try:
+            message = await reader
+        except asyncio.CancelledError:
+            if connection._missed >= MISSED_HEARTBEATS:
+                silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
+                message = f"process {hello.pid} has not been heard of for {silent:g} s"
+            else:
+                reader.cancel()
+                raise
+        except grpc.aio.BaseError:
+            pass  # The stream broke: the same as its end.
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            connection._end(message)
+            self._listener.lost(connection, message)
+
+    async def _hello(self, context: _Context) -> pb.Hello | None:
+        """The executor's hello, or None when there is none that we can talk to."""
+        with contextlib.suppress(asyncio.TimeoutError, grpc.aio.BaseError):
+            message = await asyncio.wait_for(context.read(), HELLO_SECONDS)
+            if not isinstance(message, pb.FromExecutor):
+                return None
+            if message.WhichOneof("message") != "hello":
+                await _refuse(context, "the first message must be a hello")
+            elif message.hello.protocol != PROTOCOL:
+                theirs = message.hello.opstep_version or "of unknown version"
+                await _refuse(
+                    context,
+                    f"the executor (opstep {theirs}) speaks protocol {message.hello.protocol} but "
+                    f"this debug server speaks {PROTOCOL}: install the same opstep on both sides",
+                )
+            else:
+                return message.hello
+        return None
+
+
+async def _refuse(context: _Context, error: str) -> None:
+    await context.write(pb.ToExecutor(welcome=pb.Welcome(protocol=PROTOCOL, error=error)))
+
+
+def _background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """A task whose end by a broken stream is nobody's business: the reader sees it too."""
+
+    async def quietly() -> None:
+        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
+            await work
+
+    return asyncio.create_task(quietly())

@@ -1,0 +1,149 @@
+"""Text for values, the same in every face."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from opstep_server.wire import debug_pb2 as pb
+from opstep_server.wire import program_pb2
+
+# A vector up to this long is shown with its elements.
+SMALL = 8
+
+# By dtype: how struct reads one element, and how many bytes it has. bfloat16 is read by hand.
+_FORMATS = {
+    program_pb2.FLOAT32: ("f", 4),
+    program_pb2.FLOAT64: ("d", 8),
+    program_pb2.FLOAT16: ("e", 2),
+    program_pb2.BFLOAT16: ("H", 2),
+    program_pb2.INT8: ("b", 1),
+    program_pb2.INT16: ("h", 2),
+    program_pb2.INT32: ("i", 4),
+    program_pb2.INT64: ("q", 8),
+    program_pb2.UINT8: ("B", 1),
+    program_pb2.BOOL: ("?", 1),
+}
+_FLOATS = (
+    program_pb2.FLOAT32,
+    program_pb2.FLOAT64,
+    program_pb2.FLOAT16,
+    program_pb2.BFLOAT16,
+)
+
+Scalar = bool | int | float
+
+
+def describe(value: pb.Value) -> str:
+    """One line: `float32[128, 10] mean 0.01 std 0.9 [-2.1, 3.4]`."""
+    kind = value.WhichOneof("kind")
+    if kind == "tensor":
+        return _describe_tensor(value.tensor)
+    if kind == "b":
+        return str(value.b)
+    if kind == "i":
+        return str(value.i)
+    if kind == "f":
+        return number(value.f)
+    if kind == "s":
+        return repr(value.s)
+    if kind == "absent":
+        return f"<{value.absent}>"
+    if kind == "list":
+        return "[" + ", ".join(describe(item) for item in value.list.values) + "]"
+    return "<no value>"
+
+
+def in_full(value: pb.Value) -> str:
+    """As `describe`, and below it all elements when they came with the value and one line is not it."""
+    text = describe(value)
+    if value.WhichOneof("kind") != "tensor":
+        return text
+    tensor = value.tensor
+    known = elements(tensor)
+    if len(tensor.dims) == 0 or len(known) != math.prod(tensor.dims) or _in_line(tensor):
+        return text
+    return text + "\n" + _nested(known, list(tensor.dims))
+
+
+def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
+    """`float32[?, 10]`: -1 is a size known only at run time."""
+    sizes = ", ".join("?" if size < 0 else str(size) for size in dims)
+    return f"{dtype_name(dtype)}[{sizes}]"
+
+
+def dtype_name(dtype: program_pb2.DataType) -> str:
+    if dtype not in program_pb2.DataType.values():
+        return f"dtype {int(dtype)}"
+    return program_pb2.DataType.Name(dtype).lower()
+
+
+def elements(tensor: pb.Tensor) -> list[Scalar]:
+    """The elements that came with the tensor, in row-major order."""
+    if tensor.dtype not in _FORMATS:
+        return []
+    code, size = _FORMATS[tensor.dtype]
+    count = len(tensor.data) // size
+    found = struct.unpack(f"<{count}{code}", tensor.data[: count * size])
+    if tensor.dtype == program_pb2.BFLOAT16:
+        # A bfloat16 is the upper half of a float32.
+        return list(
+            struct.unpack(f"<{count}f", struct.pack(f"<{count}I", *(h << 16 for h in found)))
+        )
+    return list(found)
+
+
+def number(value: Scalar) -> str:
+    """Four digits are what one reads; whole numbers and truth values in full."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _describe_tensor(tensor: pb.Tensor) -> str:
+    parts = [type_name(tensor.dtype, tensor.dims)]
+    if _in_line(tensor):
+        known = elements(tensor)
+        if len(tensor.dims) == 0:
+            parts.append(number(known[0]))
+        else:
+            parts.append(_nested(known, list(tensor.dims)))
+    elif tensor.HasField("summary"):
+        parts += _describe_summary(tensor.dtype, tensor.summary)
+    return " ".join(parts)
+
+
+def _describe_summary(dtype: program_pb2.DataType, summary: pb.TensorSummary) -> list[str]:
+    if summary.count == 0:
+        return ["empty"]
+    if dtype == program_pb2.BOOL:
+        return [f"{summary.count - summary.zeros} of {summary.count} True"]
+    parts = []
+    if summary.nan + summary.inf < summary.count:
+        low, high = summary.min, summary.max
+        if dtype not in _FLOATS:
+            low, high = int(low), int(high)
+        parts += [f"mean {number(summary.mean)}", f"std {number(summary.std)}"]
+        parts.append(f"[{number(low)}, {number(high)}]")
+    if summary.nan:
+        parts.append(f"{summary.nan} NaN")
+    if summary.inf:
+        parts.append(f"{summary.inf} Inf")
+    return parts
+
+
+def _in_line(tensor: pb.Tensor) -> bool:
+    """Whether its elements fit into its one line, and are there."""
+    count = math.prod(tensor.dims)
+    shape_fits = len(tensor.dims) <= 1 or count == 1
+    return shape_fits and 0 < count <= SMALL and len(elements(tensor)) == count
+
+
+def _nested(flat: Sequence[Scalar], dims: list[int], indent: int = 0) -> str:
+    if len(dims) <= 1:
+        return "[" + ", ".join(number(element) for element in flat) + "]"
+    size = math.prod(dims[1:])
+    rows = [flat[i * size : (i + 1) * size] for i in range(dims[0])]
+    join = ",\n" + " " * (indent + 1)
+    return "[" + join.join(_nested(row, dims[1:], indent + 1) for row in rows) + "]"
