@@ -1,0 +1,218 @@
+"""The parts of the VS Code window that a person debugging looks at and clicks on."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+T = TypeVar("T")
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def open_browser(url: str, chromium: str) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        try:
+            page = browser.new_page(viewport={"width": 1400, "height": 1000})
+            page.set_default_timeout(30_000)
+            page.goto(url)
+            yield page
+        finally:
+            browser.close()
+
+
+def until(what: str, probe: Callable[[], T | None], patience: float = 30) -> T:
+    """The first answer of `probe` that is true or not empty; says what was awaited in vain."""
+    deadline = time.monotonic() + patience
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"waited {patience:g} s in vain for {what}"
+        time.sleep(0.1)
+
+
+class Workbench:
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        page.locator(".monaco-workbench .explorer-folders-view").wait_for(timeout=60_000)
+
+    # --- editor ---------------------------------------------------------------------------------
+
+    def open(self, name: str) -> Editor:
+        explorer = self.page.locator('.activitybar .action-item:has([aria-label^="Explorer"])')
+        if "checked" not in (explorer.get_attribute("class") or ""):
+            explorer.click()
+        row = f'.explorer-folders-view .monaco-list-row[aria-label^="{name}"]'
+        self.page.locator(row).dblclick()
+        return Editor(self.page, name)
+
+    def widen_side_bar(self, to: int) -> None:
+        """Room for tensors: drag the edge between side bar and editor."""
+        side_bar = self.page.locator(".part.sidebar").bounding_box()
+        assert side_bar
+        y = side_bar["y"] + side_bar["height"] / 2
+        self.page.mouse.move(side_bar["x"] + side_bar["width"], y)
+        self.page.mouse.down()
+        self.page.mouse.move(side_bar["x"] + to, y, steps=5)
+        self.page.mouse.up()
+
+    # --- the session ----------------------------------------------------------------------------
+
+    def press(self, key: str) -> None:
+        self.page.keyboard.press(key)
+
+    def toolbar(self, action: str) -> Locator:
+        return self.page.locator(f".debug-toolbar .codicon-debug-{action}").first
+
+    def expect_session(self, running: bool) -> None:
+        stop = self.toolbar("stop")
+        if running:
+            expect(stop).to_be_visible(timeout=60_000)
+        else:
+            expect(stop).to_be_hidden(timeout=20_000)
+
+    def call_stack(self) -> list[str]:
+        return self.page.locator(".debug-call-stack .monaco-list-row").all_inner_texts()
+
+    def scope(self, name: str) -> Locator:
+        return self.page.locator(f'.debug-variables .monaco-list-row[aria-label^="Scope {name}"]')
+
+    def expand_scope(self, name: str) -> None:
+        scope = self.scope(name)
+        expect(scope).to_be_visible()
+        if scope.get_attribute("aria-expanded") == "false":
+            scope.click()
+        expect(scope).to_have_attribute("aria-expanded", "true")
+
+    def variables(self) -> dict[str, str]:
+        """Name and value of each row that is in view."""
+        rows = self.page.locator(".debug-variables .monaco-list-row .expression:has(.value)")
+        pairs = rows.evaluate_all(
+            "rows => rows.map(row => [row.querySelector('.name').innerText,"
+            " row.querySelector('.value').innerText])"
+        )
+        return {re.sub(r"\s*[:=]\s*$", "", name).strip(): value.strip() for name, value in pairs}
+
+    def evaluate(self, expression: str) -> str:
+        """Type into the Debug Console and return the answer."""
+        rows = self.page.locator(".repl .repl-tree .monaco-list-row")
+        prompt = self.page.locator(".repl-input-wrapper .monaco-editor")
+        if not prompt.is_visible():
+            self.press("Control+Shift+Y")
+        prompt.click()
+        self.page.keyboard.insert_text(expression)
+        expect(prompt).to_contain_text(expression.split()[0])
+        self.press("Enter")
+
+        def answer() -> str | None:
+            texts = [text.strip() for text in rows.all_inner_texts()]
+            asked = [at for at, text in enumerate(texts) if text == expression]
+            return next(iter(texts[asked[-1] + 1 :]), None) if asked else None
+
+        return until(f"the Debug Console's answer to {expression!r}", answer)
+
+    def notifications(self) -> list[str]:
+        return self.page.locator(".notifications-toasts .notification-list-item").all_inner_texts()
+
+    def describe(self) -> str:
+        """What a person would see now, for the message of a failed test."""
+        console = self.page.locator(".repl .repl-tree .monaco-list-row").all_inner_texts()
+        return "\n".join(
+            [
+                f"notifications: {self.notifications()}",
+                f"dialogs: {self.page.locator('.monaco-dialog-box').all_inner_texts()}",
+                f"call stack: {self.call_stack()}",
+                f"variables: {self.variables()}",
+                f"console: {console}",
+            ]
+        )
+
+    def screenshot(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=path)
+
+
+class Editor:
+    def __init__(self, page: Page, name: str) -> None:
+        self.page = page
+        self.root = page.locator(f'.editor-instance .monaco-editor[data-uri$="/{name}"]')
+        self.root.wait_for()
+
+    def reveal(self, line: int) -> None:
+        self.root.locator(".view-lines").click()
+        self.page.keyboard.press("Control+g")
+        box = self.page.locator(".quick-input-widget input").first
+        box.wait_for()
+        box.fill(f":{line}")
+        box.press("Enter")
+        self._line_number(line).wait_for()
+
+    def click_gutter(self, line: int) -> None:
+        """Set a breakpoint the way a person does: hover, see the hint, click."""
+        self.reveal(line)
+        x, y = self._gutter(line)
+        hint = self.root.locator(".glyph-margin-widgets .codicon-debug-hint").first
+        for attempt in range(5):
+            self.page.mouse.move(x + 300, y + 40 + attempt)
+            self.page.mouse.move(x, y)
+            try:
+                hint.wait_for(timeout=5_000)
+                break
+            except PlaywrightTimeout:
+                continue  # The editor was not listening yet; a click now would be lost.
+        else:
+            raise AssertionError(f"no breakpoint hint at line {line}")
+        self.page.mouse.click(x, y)
+        until(f"a breakpoint at line {line}", lambda: line in self.breakpoints())
+
+    def breakpoints(self) -> list[int]:
+        """Lines in view with a breakpoint that VS Code shows as verified."""
+        return self._lines_of(".glyph-margin-widgets .codicon-debug-breakpoint")
+
+    def stopped_lines(self) -> list[int]:
+        """Lines in view that are marked as the place where the run stands."""
+        return self._lines_of(".view-overlays .debug-top-stack-frame-line")
+
+    def _line_number(self, line: int) -> Locator:
+        numbers = self.root.locator(".margin-view-overlays .line-numbers")
+        return numbers.filter(has_text=re.compile(rf"^\s*{line}\s*$"))
+
+    def _gutter(self, line: int) -> tuple[float, float]:
+        margin = self.root.locator(".margin .glyph-margin").bounding_box()
+        number = self._line_number(line).bounding_box()
+        assert margin and number
+        return margin["x"] + margin["width"] / 2, number["y"] + number["height"] / 2
+
+    def _lines_of(self, selector: str) -> list[int]:
+        """The line numbers at whose height the matching elements are."""
+        lines: list[int] = self.root.evaluate(
+            """(root, selector) => {
+                const middle = e => { const r = e.getBoundingClientRect(); return r.top + r.height / 2; };
+                const numbers = [...root.querySelectorAll('.margin-view-overlays .line-numbers')];
+                return [...root.querySelectorAll(selector)].map(element => {
+                    const y = middle(element);
+                    const at = numbers.find(number => Math.abs(middle(number) - y) < 6);
+                    return at ? Number(at.innerText) : -1;
+                });
+            }""",
+            selector,
+        )
+        return lines
