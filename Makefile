@@ -17,12 +17,17 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o 
   -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
   CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
 
+# The tests go one after the other, the fast ones first, whatever -j says.
+.NOTPARALLEL:
 .PHONY: help build demo test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # --- set-up -------------------------------------------------------------------------------------
+
+# Kept: make would delete them as intermediate files.
+.PRECIOUS: $(STAMPS)/system-% $(STAMPS)/extra-%
 
 $(STAMPS)/system-%: tools/setup_system.sh
 	@mkdir -p $(STAMPS)

@@ -43,7 +43,7 @@ fi
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 give_up() {
-  echo "opstep needs these Debian packages and $1." >&2
+  echo "opstep needs Debian packages that are missing, and $1." >&2
   echo "Install them by hand and run make again:" >&2
   echo "  apt-get install ${missing[*]}" >&2
   exit 1
