@@ -1,0 +1,1 @@
+"""The Debug Adapter Protocol on top of the `Debugger`; nothing outside this folder knows it."""

@@ -1,0 +1,87 @@
+"""The debugger's events in the protocol's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opstep_server.debugger import (
+    BreakpointChanged,
+    ContinuedEvent,
+    Event,
+    ExecutorLost,
+    Output,
+    ProcessExited,
+    ProgramCompiled,
+    StoppedEvent,
+    Thread,
+    ThreadEnded,
+    ThreadStarted,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+if TYPE_CHECKING:
+    from opstep_server.dap.session import Session
+
+# The protocol's reason, and what the client shows of it.
+_REASONS = {
+    pb.STOP_BREAKPOINT: ("breakpoint", "Paused on breakpoint"),
+    pb.STOP_STEP: ("step", "Paused after step"),
+    pb.STOP_PAUSE: ("pause", "Paused"),
+    pb.STOP_ENTRY: ("entry", "Paused before the first op"),
+    pb.STOP_NAN: ("exception", "Paused on NaN"),
+    pb.STOP_INF: ("exception", "Paused on Inf"),
+    pb.STOP_ERROR: ("exception", "Paused on error"),
+}
+
+
+class EventTranslator:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __call__(self, event: Event) -> None:
+        session, outbox = self._session, self._session.outbox
+        match event:
+            case StoppedEvent(thread, stopped):
+                self._stopped(thread, stopped)
+            case ContinuedEvent(thread, message):
+                # What the client itself asked for has left its stop already.
+                if thread.id in session.stops:
+                    session.stops.leave(thread.id)
+                    body = {"threadId": thread.id, "allThreadsContinued": False}
+                    outbox.event("continued", body)
+                if message:
+                    outbox.output("console", f"{message}\n")
+            case ThreadStarted(thread):
+                outbox.event("thread", {"reason": "started", "threadId": thread.id})
+            case ThreadEnded(thread):
+                session.stops.leave(thread.id)
+                outbox.event("thread", {"reason": "exited", "threadId": thread.id})
+            case BreakpointChanged(state, removed):
+                session.breakpoints.changed(state, removed)
+            case ProgramCompiled(executor, program):
+                session.sources.compiled(executor, program)
+            case Output(category, text):
+                outbox.output(category, text)
+            case ExecutorLost(_, message):
+                if message:
+                    outbox.output("console", f"{message}\n")
+            case ProcessExited(code):
+                session.lifecycle.process_exited(code)
+            case _:
+                pass
+
+    def _stopped(self, thread: Thread, stopped: pb.Stopped) -> None:
+        self._session.stops.enter(thread, stopped)
+        reason, description = _REASONS.get(stopped.reason, ("pause", "Paused"))
+        body = {
+            "reason": reason,
+            "description": description,
+            "threadId": thread.id,
+            "allThreadsStopped": False,
+        }
+        if stopped.message:
+            body["text"] = stopped.message
+        if stopped.breakpoints:
+            client_id = self._session.breakpoints.client_id
+            body["hitBreakpointIds"] = [client_id(id) for id in stopped.breakpoints]
+        self._session.outbox.event("stopped", body)

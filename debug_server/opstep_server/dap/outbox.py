@@ -1,0 +1,68 @@
+"""What goes to the client: numbered from 1, one write each, events kept behind open responses."""
+
+from __future__ import annotations
+
+from opstep_server.dap.framing import ByteSink, Json, write_message
+
+
+class Outbox:
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+        self._seq = 0
+        self._holds = 0
+        self._held: list[Json] = []
+        self._closed = False
+
+    def event(self, name: str, body: Json | None = None) -> None:
+        message = {"type": "event", "event": name, "body": body or {}}
+        if self._holds:
+            self._held.append(message)
+        else:
+            self._send(message)
+
+    def output(self, category: str, text: str) -> None:
+        self.event("output", {"category": category, "output": text})
+
+    def response(self, request_seq: int, command: str, body: Json | None) -> None:
+        self._send(
+            {
+                "type": "response",
+                "request_seq": request_seq,
+                "success": True,
+                "command": command,
+                "body": body or {},
+            }
+        )
+
+    def failure(self, request_seq: int, command: str, short: str, sentence: str) -> None:
+        self._send(
+            {
+                "type": "response",
+                "request_seq": request_seq,
+                "success": False,
+                "command": command,
+                "message": short,
+                "body": {"error": {"id": 1, "format": sentence, "showUser": command == "launch"}},
+            }
+        )
+
+    def hold(self) -> None:
+        """Events wait until the matching `release`: a `stopped` must not overtake its `next`."""
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        if self._holds == 0:
+            held, self._held = self._held, []
+            for message in held:
+                self._send(message)
+
+    def close(self) -> None:
+        """Nothing is sent any more: the client has left."""
+        self._closed = True
+
+    def _send(self, message: Json) -> None:
+        if self._closed:
+            return
+        self._seq += 1
+        write_message(self._sink, {"seq": self._seq, **message})

@@ -1,0 +1,78 @@
+"""What stands beside a request's handler: when it may come, how it is run, what clients may do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from opstep_server.dap.arguments import Arguments
+from opstep_server.dap.framing import Json
+
+Handler = Callable[[Arguments], Awaitable[Json | None]]
+H = TypeVar("H", bound=Callable[..., Awaitable[Json | None]])
+
+
+class When(Enum):
+    ANY = "any"
+    INITIALIZED = "initialized"
+    # Some thread is stopped; which one is the handler's to check.
+    STOPPED = "stopped"
+
+
+class Run(Enum):
+    # One after the other; events wait until its response is out.
+    ORDERED = "ordered"
+    # Begins in its turn, but the next request does not wait for it.
+    BESIDE = "beside"
+    # BESIDE, and given up when a thread goes on, when the client leaves, or by `cancel`.
+    LOOKING = "looking"
+    # Passes the queue.
+    AT_ONCE = "at once"
+
+
+@dataclass(frozen=True)
+class Rule:
+    when: When = When.INITIALIZED
+    run: Run = Run.ORDERED
+    # Requests that end a stop, or the session, end the looking around too.
+    ends_looking: bool = False
+    capabilities: Json = field(default_factory=dict)
+
+
+_RULE = "_dap_rule"
+
+
+def request(
+    when: When = When.INITIALIZED,
+    run: Run = Run.ORDERED,
+    *,
+    ends_looking: bool = False,
+    **capabilities: Any,
+) -> Callable[[H], H]:
+    def mark(handler: H) -> H:
+        setattr(handler, _RULE, Rule(when, run, ends_looking, capabilities))
+        return handler
+
+    return mark
+
+
+def find(groups: list[object], command: str) -> tuple[Handler, Rule] | None:
+    """The handler of `<command>_request` in the first group that has one."""
+    for group in groups:
+        handler = getattr(group, f"{command}_request", None)
+        rule = getattr(handler, _RULE, None)
+        if handler is not None and rule is not None:
+            return handler, rule
+    return None
+
+
+def capabilities(groups: list[object]) -> Json:
+    declared: Json = {}
+    for group in groups:
+        for name in dir(group):
+            rule = getattr(getattr(group, name), _RULE, None) if name.endswith("_request") else None
+            if rule is not None:
+                declared.update(rule.capabilities)
+    return declared

@@ -1,0 +1,223 @@
+"""One client's session: reads requests, runs their handlers, answers each of them exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opstep_server.dap import rules
+from opstep_server.dap.arguments import Arguments, RequestError
+from opstep_server.dap.breakpoints import Breakpoints
+from opstep_server.dap.client import Client
+from opstep_server.dap.events import EventTranslator
+from opstep_server.dap.execution import Execution
+from opstep_server.dap.framing import BodyError, ByteSink, FramingError, Json, read_message
+from opstep_server.dap.inspection import Inspection
+from opstep_server.dap.lifecycle import Lifecycle
+from opstep_server.dap.outbox import Outbox
+from opstep_server.dap.rules import Run, When
+from opstep_server.dap.sources import Sources
+from opstep_server.dap.stops import NotStopped, Stops
+from opstep_server.debugger import Debugger, DebuggerError
+from opstep_server.expr import ExprError
+
+# An ordered request that an executor does not answer must not block those behind it for ever.
+ORDERED_SECONDS = 10.0
+
+
+@dataclass(eq=False)
+class Pending:
+    """A request on its way to its one response."""
+
+    seq: int
+    command: str
+    arguments: Any
+    handler: rules.Handler
+    rule: rules.Rule
+    task: asyncio.Task[None] | None = None
+    answered: bool = False
+    holding: bool = False
+
+
+class Session:
+    """Everything runs on one event loop: the reading task, the worker that starts queued requests
+    in their order, and one task for each request under way. Only `serve` ends them."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, sink: ByteSink, debugger: Debugger | None = None
+    ) -> None:
+        self._reader = reader
+        self.debugger = debugger or Debugger()
+        self.outbox = Outbox(sink)
+        self.client = Client()
+        self.stops = Stops(self.debugger)
+        self.sources = Sources(self)
+        self.breakpoints = Breakpoints(self)
+        self.lifecycle = Lifecycle(self)
+        self._groups: list[object] = [
+            self.lifecycle,
+            self.breakpoints,
+            Execution(self),
+            Inspection(self),
+            self.sources,
+            self,
+        ]
+        self._queue: asyncio.Queue[Pending] = asyncio.Queue()
+        self._pending: dict[int, Pending] = {}
+        self._leaving = asyncio.Event()
+        self._unsubscribe = self.debugger.subscribe(EventTranslator(self))
+
+    def capabilities(self) -> Json:
+        return rules.capabilities(self._groups)
+
+    async def serve(self) -> str | None:
+        """Until the client disconnects or vanishes; the sentence that ended it, if one did."""
+        worker = asyncio.create_task(self._work())
+        reading = asyncio.create_task(self._read())
+        leaving = asyncio.create_task(self._leaving.wait())
+        try:
+            await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            problem = reading.result() if reading.done() else None
+            if problem:
+                self.outbox.output("important", f"opstep: {problem}\n")
+            self.cancel_pending()
+            await self.lifecycle.client_gone()
+            return problem
+        finally:
+            for task in (worker, reading, leaving):
+                task.cancel()
+            self._unsubscribe()
+            self.outbox.close()
+
+    def leave(self) -> None:
+        """As if the client had vanished."""
+        self._leaving.set()
+
+    # ---- requests: in ----------------------------------------------------------------------------
+
+    async def _read(self) -> str | None:
+        while True:
+            try:
+                message = await read_message(self._reader)
+            except BodyError as error:
+                self.outbox.output("important", f"opstep: {error}\n")
+                continue
+            except FramingError as error:
+                return str(error)
+            except (ConnectionError, OSError):
+                return None
+            if message is None:
+                return None
+            self._accept(message)
+
+    def _accept(self, message: Json) -> None:
+        if message.get("type") == "response":
+            return  # Nothing is ever asked of the client.
+        seq, command = message.get("seq"), message.get("command")
+        if not isinstance(seq, int) or message.get("type") != "request":
+            self.outbox.output("important", "opstep: a message is no numbered request\n")
+            return
+        if not isinstance(command, str):
+            self.outbox.failure(seq, "", "no command", "a request must name its command")
+            return
+        if seq in self._pending:
+            sentence = f"request {seq} is under way: requests need different numbers"
+            self.outbox.failure(seq, command, sentence, sentence)
+            return
+        found = rules.find(self._groups, command)
+        if found is None:
+            sentence = f"opstep has no request '{command}'"
+            self.outbox.failure(seq, command, sentence, sentence)
+            return
+        handler, rule = found
+        if rule.ends_looking:
+            self._cancel(p for p in self._pending.values() if p.rule.run is Run.LOOKING)
+        pending = Pending(seq, command, message.get("arguments"), handler, rule)
+        self._pending[seq] = pending
+        if rule.run is Run.AT_ONCE:
+            self._start(pending)
+        else:
+            self._queue.put_nowait(pending)
+
+    async def _work(self) -> None:
+        while True:
+            pending = await self._queue.get()
+            if pending.answered:
+                continue  # Cancelled while it waited.
+            task = self._start(pending)
+            if pending.rule.run is Run.ORDERED:
+                await asyncio.wait({task}, timeout=ORDERED_SECONDS)
+                if not task.done():
+                    self._fail(pending, f"no answer from the executor in {ORDERED_SECONDS:.0f} s")
+                    task.cancel()
+
+    def _start(self, pending: Pending) -> asyncio.Task[None]:
+        if pending.rule.run is Run.ORDERED:
+            pending.holding = True
+            self.outbox.hold()
+        pending.task = asyncio.create_task(self._run(pending))
+        return pending.task
+
+    async def _run(self, pending: Pending) -> None:
+        try:
+            self._check_state(pending)
+            body = await pending.handler(Arguments(pending.arguments))
+        except NotStopped as error:
+            self._fail(pending, str(error), "notStopped")
+        except (RequestError, DebuggerError, ExprError) as error:
+            self._fail(pending, str(error))
+        except asyncio.CancelledError:
+            self._fail(pending, f"{pending.command} was cancelled", "cancelled")
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            self._fail(pending, f"internal error in {pending.command}: {error!r}")
+        else:
+            if not pending.answered:
+                self.outbox.response(pending.seq, pending.command, body)
+            self._answered(pending)
+
+    def _check_state(self, pending: Pending) -> None:
+        when = pending.rule.when
+        if when is not When.ANY and not self.client.initialized:
+            raise RequestError(f"'initialize' must come before '{pending.command}'")
+        if when is When.STOPPED and not self.stops:
+            raise NotStopped(f"'{pending.command}' needs a stopped thread: pause first")
+
+    # ---- responses: out --------------------------------------------------------------------------
+
+    def _fail(self, pending: Pending, sentence: str, short: str | None = None) -> None:
+        if not pending.answered:
+            self.outbox.failure(pending.seq, pending.command, short or sentence, sentence)
+        self._answered(pending)
+
+    def _answered(self, pending: Pending) -> None:
+        pending.answered = True
+        self._pending.pop(pending.seq, None)
+        if pending.holding:
+            pending.holding = False
+            self.outbox.release()
+        if pending.command == "disconnect":
+            self._leaving.set()
+
+    def _cancel(self, chosen: Iterator[Pending]) -> None:
+        for pending in list(chosen):
+            self._fail(pending, f"{pending.command} was cancelled", "cancelled")
+            if pending.task is not None:
+                pending.task.cancel()
+
+    def cancel_pending(self) -> None:
+        """All but the request that ends the session."""
+        self._cancel(p for p in self._pending.values() if p.command != "disconnect")
+
+    @rules.request(When.ANY, Run.AT_ONCE, supportsCancelRequest=True)
+    async def cancel_request(self, arguments: Arguments) -> Json:
+        seq = arguments.optional_integer("requestId")
+        pending = self._pending.get(seq) if seq is not None else None
+        # One that is over, or that changes something, is left alone: its response says so.
+        if pending is not None and pending.rule.run is Run.LOOKING:
+            self._cancel(iter([pending]))
+        return {}

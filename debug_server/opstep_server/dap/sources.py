@@ -1,0 +1,107 @@
+"""Listings as sources, and which lines of which files ops were made on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from opstep_server.dap.arguments import Arguments, RequestError
+from opstep_server.dap.framing import Json
+from opstep_server.dap.rules import Run, request
+from opstep_server.debugger import Executor, ProgramRef
+from opstep_server.wire import debug_pb2 as pb
+
+if TYPE_CHECKING:
+    from opstep_server.dap.session import Session
+
+# Tells a listing from a file, also when a client keeps its breakpoints for the next session.
+SUFFIX = ".opstep"
+MIME_TYPE = "text/x-opstep-listing"
+
+
+class Sources:
+    """A listing's number stands for one version of one program and is valid for the session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._references: dict[tuple[int, int, int], int] = {}
+        self._programs: dict[int, ProgramRef] = {}
+        self._seen: set[tuple[int, int]] = set()
+
+    def program(self, executor: Executor, program: int) -> ProgramRef | None:
+        for ref in self._session.debugger.programs:
+            if ref.executor is executor and ref.event.program == program:
+                return ref
+        return None
+
+    def listing(self, ref: ProgramRef) -> Json:
+        key = (ref.executor.id, ref.event.program, ref.event.version)
+        reference = self._references.setdefault(key, len(self._references) + 1)
+        self._programs[reference] = ref
+        return {
+            "name": ref.event.name + SUFFIX,
+            "sourceReference": reference,
+            "origin": f"listing of program {ref.event.name}",
+        }
+
+    def listing_source(self, program_name: str) -> Json:
+        for ref in reversed(self._session.debugger.programs):
+            if ref.event.name == program_name:
+                return self.listing(ref)
+        return {"name": program_name + SUFFIX}
+
+    def program_of(self, source: Arguments) -> str | None:
+        """The program whose listing this is; None for a file."""
+        reference = source.integer("sourceReference", 0)
+        if reference in self._programs:
+            return self._programs[reference].event.name
+        path = source.optional_string("path")
+        name = path or source.string("name", "")
+        if name.endswith(SUFFIX) and not (path and os.path.isabs(path) and os.path.exists(path)):
+            return os.path.basename(name)[: -len(SUFFIX)]
+        return None
+
+    def compiled(self, executor: Executor, program: pb.ProgramEvent) -> None:
+        key = (executor.id, program.program)
+        reason = "changed" if key in self._seen else "new"
+        self._seen.add(key)
+        source = self.listing(ProgramRef(executor, program))
+        self._session.outbox.event("loadedSource", {"reason": reason, "source": source})
+
+    @request(run=Run.LOOKING)
+    async def source_request(self, arguments: Arguments) -> Json:
+        reference = arguments.integer("sourceReference", 0)
+        if not reference and "source" in arguments:
+            reference = arguments.object("source").integer("sourceReference", 0)
+        ref = self._programs.get(reference)
+        if ref is None:
+            raise RequestError(f"there is no listing {reference} in this session")
+        lines = await self._session.debugger.listing(ref)
+        return {"content": "".join(f"{line}\n" for line in lines), "mimeType": MIME_TYPE}
+
+    @request(run=Run.LOOKING, supportsLoadedSourcesRequest=True)
+    async def loadedSources_request(self, arguments: Arguments) -> Json:
+        sources = [self.listing(ref) for ref in self._session.debugger.programs]
+        files: dict[str, None] = {}
+        for ref in self._session.debugger.programs:
+            for op in await self._session.debugger.ops(ref):
+                files.update((line.file, None) for line in op.stack)
+        sources += [{"name": os.path.basename(file), "path": file} for file in files]
+        return {"sources": sources}
+
+    @request(run=Run.LOOKING, supportsBreakpointLocationsRequest=True)
+    async def breakpointLocations_request(self, arguments: Arguments) -> Json:
+        source = arguments.object("source")
+        first = arguments.integer("line")
+        last = arguments.integer("endLine", first)
+        program_name = self.program_of(source)
+        path = "" if program_name is not None else os.path.normpath(source.string("path"))
+        lines: set[int] = set()
+        for ref in self._session.debugger.programs:
+            for op in await self._session.debugger.ops(ref):
+                if program_name is None:
+                    lines.update(at.line for at in op.stack if os.path.normpath(at.file) == path)
+                elif ref.event.name == program_name:
+                    lines.add(op.listing_line)
+        shown = sorted(self._session.client.line(line) for line in lines)
+        return {"breakpoints": [{"line": line} for line in shown if first <= line <= last]}

@@ -1,0 +1,116 @@
+"""The threads that stand still, and what the client may hold on to while they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from opstep_server.dap.arguments import RequestError
+from opstep_server.dap.framing import Json
+from opstep_server.dap.handles import Handles
+from opstep_server.debugger import Debugger, Thread
+from opstep_server.wire import debug_pb2 as pb
+
+
+class NotStopped(RequestError):
+    """The request may be made again when the thread is stopped."""
+
+
+@dataclass(eq=False)
+class Stop:
+    thread: Thread
+    stopped: pb.Stopped
+    # The stack as the client sees it, made at its first request.
+    frames: list[Json] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FrameRef:
+    stop: Stop
+    # Into Stopped.frames; None for the border between graph and Python.
+    index: int | None
+
+    @property
+    def frame(self) -> pb.StackFrame | None:
+        return None if self.index is None else self.stop.stopped.frames[self.index]
+
+
+@dataclass(frozen=True)
+class ScopeRef:
+    stop: Stop
+    frame: int
+    scope: pb.ScopeKind
+
+
+@dataclass(frozen=True)
+class TensorRef:
+    """A tensor whose elements are asked for by evaluating `expr` again."""
+
+    stop: Stop
+    frame: int
+    expr: pb.Expr
+    # The expression as a person would type it; empty when it cannot be typed.
+    text: str
+    length: int
+
+
+@dataclass(frozen=True)
+class ListRef:
+    values: tuple[pb.Value, ...]
+
+
+VariableRef = ScopeRef | TensorRef | ListRef
+
+
+class Stops:
+    """Handles live from `enter` to `leave` of their thread's stop."""
+
+    def __init__(self, debugger: Debugger) -> None:
+        self._debugger = debugger
+        self._stops: dict[int, Stop] = {}
+        self.frames: Handles[FrameRef] = Handles()
+        self.variables: Handles[VariableRef] = Handles()
+
+    def __bool__(self) -> bool:
+        return bool(self._stops)
+
+    def __contains__(self, thread_id: int) -> bool:
+        return thread_id in self._stops
+
+    def enter(self, thread: Thread, stopped: pb.Stopped) -> None:
+        self.leave(thread.id)
+        self._stops[thread.id] = Stop(thread, stopped)
+
+    def leave(self, thread_id: int) -> None:
+        self._stops.pop(thread_id, None)
+        self.frames.forget(thread_id)
+        self.variables.forget(thread_id)
+
+    def get(self, thread_id: int) -> Stop:
+        stop = self._stops.get(thread_id)
+        if stop is None:
+            if any(thread.id == thread_id for thread in self._debugger.threads):
+                raise NotStopped(f"thread {thread_id} is running: pause it first")
+            raise RequestError(f"there is no thread {thread_id}")
+        return stop
+
+    def newest(self) -> Stop:
+        """For requests without a frame: the thread that stopped last."""
+        if not self._stops:
+            raise NotStopped("no thread is stopped: pause first")
+        return next(reversed(self._stops.values()))
+
+    def frame(self, handle: int) -> FrameRef:
+        ref = self.frames.get(handle)
+        if ref is None:
+            raise RequestError(
+                f"frame {handle} belongs to an earlier stop: ask for the stack again"
+            )
+        return ref
+
+    def variable(self, handle: int) -> VariableRef:
+        ref = self.variables.get(handle)
+        if ref is None:
+            raise RequestError(
+                f"variables {handle} belong to an earlier stop: ask for the scopes again"
+            )
+        return ref
