@@ -205,7 +205,10 @@ class Editor:
         """The line numbers at whose height the matching elements are."""
         lines: list[int] = self.root.evaluate(
             """(root, selector) => {
-                const middle = e => { const r = e.getBoundingClientRect(); return r.top + r.height / 2; };
+                const middle = element => {
+                    const box = element.getBoundingClientRect();
+                    return box.top + box.height / 2;
+                };
                 const numbers = [...root.querySelectorAll('.margin-view-overlays .line-numbers')];
                 return [...root.querySelectorAll(selector)].map(element => {
                     const y = middle(element);
