@@ -22,7 +22,7 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o 
 .PHONY: help build demo test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # --- set-up -------------------------------------------------------------------------------------
 
