@@ -56,7 +56,7 @@ def describe(value: pb.Value) -> str:
 
 
 def in_full(value: pb.Value) -> str:
-    """As `describe`, and below it all elements when they came with the value and one line is not it."""
+    """As `describe`, with all elements below it when they came along and do not fit into it."""
     text = describe(value)
     if value.WhichOneof("kind") != "tensor":
         return text
