@@ -65,7 +65,7 @@ struct BlockPlan {
 enum class PlanShape : uint8_t { kFast, kInspect };
 
 // A program compiled for some feeds with their shapes, and fetches: plain data, but for the watch bytes.
-struct Plan {
+struct Plan : std::enable_shared_from_this<Plan> {
   uint64_t id = 0;  // unique in the process
   std::shared_ptr<const Program> program;
   uint32_t program_id = 0;
