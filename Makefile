@@ -107,9 +107,9 @@ wheel: $(STAMPS)/venv ## Build a self-contained wheel into dist/
 
 vsix: $(VSCODE)/opstep.vsix ## Build the VS Code extension, ide_plugins/vscode/opstep.vsix
 
-$(VSCODE)/opstep.vsix: $(STAMPS)/system-node $(shell find $(VSCODE) -type f -not -path '*/node_modules/*' \
+$(VSCODE)/opstep.vsix: tools/vsix.sh $(STAMPS)/system-node $(shell find $(VSCODE) -type f -not -path '*/node_modules/*' \
     -not -path '*/dist/*' -not -name '*.vsix' 2>/dev/null)
-	@npm --prefix $(VSCODE) run --silent package
+	@tools/vsix.sh
 	@touch $@
 
 clean: ## Remove what was built (keeps .venv)
