@@ -6,8 +6,9 @@
 
 namespace opstep {
 
-// What one wants to know of a tensor at a glance. min, max, mean and std are over the finite elements, and
-// NaN when there are none. The same bits on every machine: the order of additions is fixed.
+// What one wants to know of a tensor at a glance. min, max, mean and std are over the finite
+// elements, and NaN when there are none. The same bits on every machine: the order of additions is
+// fixed.
 struct Summary {
   uint64_t count = 0;
   double min = 0, max = 0, mean = 0, std = 0;
@@ -23,9 +24,5 @@ struct NonFinite {
 // True for integers and for a tensor without memory.
 bool AllFinite(const Tensor& tensor);
 NonFinite CountNonFinite(const Tensor& tensor);
-
-// The 16-bit formats, for code that computes in float.
-float HalfToFloat(uint16_t bits);
-float BFloat16ToFloat(uint16_t bits);
 
 }  // namespace opstep
