@@ -53,6 +53,8 @@ enum class OpRole {
   kNone,
   // dtype and dims attributes `dtype`, `shape`, `value` → out: seeds the backward pass.
   kFill,
+  // Its output is what the caller feeds.
+  kFeed,
   // Variadic X → out: adds up gradients that come over several ways.
   kSum,
 };
@@ -71,6 +73,8 @@ struct OpDef {
   // "X=float32[2,3]{0.1,2} axis=1": inputs (with a range of values) and attributes. An input without
   // a dtype stands for each dtype that the slot takes.
   std::vector<std::string> samples;
+  // Needs a program around it (feeds, blocks, output streams), so samples cannot cover it.
+  bool own_test = false;
 };
 
 // `static const auto kRegistered = Op("relu").Doc(...)...Register();`
@@ -95,6 +99,7 @@ class Op {
   Op& SideEffect();
   Op& Oracle(std::string python);
   Op& Sample(std::string text);
+  Op& OwnTest();
   bool Register();
 
  private:

@@ -98,6 +98,11 @@ Op& Op::Sample(std::string text) {
   return *this;
 }
 
+Op& Op::OwnTest() {
+  def_.own_test = true;
+  return *this;
+}
+
 bool Op::Register() {
   OPSTEP_CHECK(def_.shape != nullptr && def_.prepare != nullptr, "op ", def_.schema.type,
                " needs a shape rule and a kernel");

@@ -1,0 +1,67 @@
+#include "ops/binary.h"
+
+namespace opstep {
+namespace {
+
+struct Add {
+  static constexpr Types kTypes = Types::kNumbers;
+  template <typename T>
+  OPSTEP_INLINE static T Do(T x, T y) {
+    return Plus(x, y);
+  }
+};
+
+struct AddGrad {
+  static constexpr bool kNeedsX = false, kNeedsY = false, kNeedsOut = false;
+  template <typename T>
+  OPSTEP_INLINE static T X(T, T, T, T d) {
+    return d;
+  }
+  template <typename T>
+  OPSTEP_INLINE static T Y(T, T, T, T d) {
+    return d;
+  }
+};
+
+const bool kAdd = Op("add")
+                      .Doc("Adds two tensors element by element, with broadcasting.")
+                      .In("X", "left side", kNumbers)
+                      .In("Y", "right side", kNumbers)
+                      .Out("out", "X + Y", kNumbers)
+                      .InplaceOf("X")
+                      .Shape(BinaryShape<>)
+                      .Prepare(PrepareBinary<Add>)
+                      .Grad([](GradContext& g) {
+                        g.EmitGrad("add_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
+                      })
+                      .Oracle("X + Y")
+                      .Sample("X=[3,5] Y=[3,5]")
+                      .Sample("X=[7,17] Y=[17]")
+                      .Sample("X=[17] Y=[7,17]")
+                      .Sample("X=[2,3,37] Y=[2,1,37]")
+                      .Sample("X=[4,1,3] Y=[5,1]")
+                      .Sample("X=[4,33] Y=[4,1]")
+                      .Sample("X=[] Y=[2,3]")
+                      .Sample("X=[1] Y=[]")
+                      .Sample("X=[0,3] Y=[1,3]")
+                      .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+                      .Register();
+
+const bool kAddGrad = Op("add_grad")
+                          .Doc("Gradient of add: dout, summed over the broadcast dimensions.")
+                          .In("X", "left side", kFloats)
+                          .ShapeOnly()
+                          .In("Y", "right side", kFloats)
+                          .ShapeOnly()
+                          .In("dout", "gradient of out", kFloats)
+                          .Out("dX", "gradient of X", kFloats)
+                          .Optional()
+                          .InplaceOf("dout")
+                          .Out("dY", "gradient of Y", kFloats)
+                          .Optional()
+                          .Shape(GradsLikeInputs)
+                          .Prepare(PrepareBinaryGrad<AddGrad>)
+                          .Register();
+
+}  // namespace
+}  // namespace opstep

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <utility>
+
+#include "base/dtype.h"
+
+namespace opstep {
+
+// The dtypes that an elementwise functor is compiled for (its `kTypes`).
+enum class Types { kFloats, kNumbers, kAny };
+
+template <Types kTypes, typename F>
+decltype(auto) DispatchTypes(DType dtype, F&& f) {
+  if constexpr (kTypes == Types::kFloats) {
+    return DispatchFloats(dtype, std::forward<F>(f));
+  } else if constexpr (kTypes == Types::kNumbers) {
+    return DispatchNumbers(dtype, std::forward<F>(f));
+  } else {
+    return DispatchAny(dtype, std::forward<F>(f));
+  }
+}
+
+}  // namespace opstep
