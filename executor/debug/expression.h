@@ -10,14 +10,15 @@
 
 namespace opstep {
 
-// A parsed condition or watch, resolved against one op of one plan. Python's syntax, NumPy's names and
-// results. Immutable: one may be evaluated by several threads at a time.
+// A parsed condition or watch, resolved against one op of one plan. Python's syntax, NumPy's names
+// and results. Immutable: one may be evaluated by several threads at a time.
 class Expression {
  public:
-  // Names are looked up in the op (may be null: a frame of a block or a run), then in the block and those
-  // around it. Throws Error, with a suggestion, for an unknown name or function or a wrong argument count.
-  static std::shared_ptr<const Expression> Bind(const proto::Expr& expr, const Plan& plan, int block,
-                                                const proto::OpDesc* op);
+  // Names are looked up in the op (may be null: a frame of a block or a run), then in the block and
+  // those around it. Throws Error, with a suggestion, for an unknown name or function or a wrong
+  // argument count.
+  static std::shared_ptr<const Expression> Bind(const proto::Expr& expr, const Plan& plan,
+                                                int block, const proto::OpDesc* op);
   virtual ~Expression() = default;
 
   // It reads one of the op's outputs: evaluate it after the op.
@@ -36,8 +37,8 @@ class Expression {
                         proto::Value* out) const = 0;
 };
 
-// Type, shape, summary, the first `max_elements` elements, and children start .. start+count along the
-// first axis. What is sent is capped so that a reply stays well below the wire's message limit.
+// Type, shape, summary, the first `max_elements` elements, and children start .. start+count along
+// the first axis. What is sent is capped so that a reply stays well below the wire's message limit.
 void TensorToValue(const Tensor& tensor, uint64_t max_elements, uint64_t start, uint64_t count,
                    proto::Value* out);
 

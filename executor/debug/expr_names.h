@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "debug/expr_node.h"
+
+namespace opstep::expr {
+
+// What a name means at one op of one plan: a slot of the op, then a variable, then what every frame
+// has, then an attribute of the op.
+class Names {
+ public:
+  Names(const Plan& plan, int block, const proto::OpDesc* op)
+      : plan_(plan), block_(block), op_(op) {}
+
+  // a.b.c: the longest variable that it begins with, then properties. An unknown name is an Error.
+  NodePtr Resolve(const std::vector<std::string>& parts);
+  // grad(w): the gradient of a variable, or of the variable in a slot.
+  NodePtr Gradient(const std::string& name);
+  NodePtr Variable(const std::string& name);
+  bool needs_outputs() const { return needs_outputs_; }
+
+ private:
+  NodePtr FindSlot(const std::string& name);
+  NodePtr FindVariable(const std::string& name);
+  NodePtr FindSpecial(const std::string& name);
+  NodePtr FindAttr(const std::string& name) const;
+  NodePtr OpProperty(const std::string& name) const;
+  const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
+  [[noreturn]] void FailUnknown(const std::string& name, std::string_view kind) const;
+
+  const Plan& plan_;
+  int block_;
+  const proto::OpDesc* op_;
+  bool needs_outputs_ = false;
+};
+
+}  // namespace opstep::expr

@@ -1,0 +1,260 @@
+#include "debug/expr_node.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ir/schema.h"
+
+namespace opstep::expr {
+namespace {
+
+struct ConstantNode : Node {
+  Value value;
+  Value Eval(Context&) const override { return value; }
+  bool constant() const override { return true; }
+};
+
+struct SlotValue : Node {
+  uint32_t slot = 0;
+
+  Value Eval(Context& context) const override {
+    const FrameView& frame = context.env->frame;
+    const Instruction* by = nullptr;
+    const ValueState state = frame.StateOf(slot, &by);
+    if (state != ValueState::kPresent) [[unlikely]]
+      FailAbsent(frame, state, by);
+    const Tensor& tensor = frame.tensor(slot);
+    if (!tensor && tensor.numel > 0) [[unlikely]]
+      FailAbsent(frame, ValueState::kNotWritten, nullptr);
+    return Value::Of(tensor);
+  }
+
+  [[noreturn]] void FailAbsent(const FrameView& frame, ValueState state,
+                               const Instruction* by) const {
+    const std::string& name = frame.plan().slots[slot].name;
+    if (state == ValueState::kNotWritten) Fail(name, " has not been written yet");
+    if (by == nullptr || by->op == nullptr) Fail(name, " was released");
+    Fail(name, " was released after op #", by->op_id, " ", by->op->name());
+  }
+
+  // Known also when the value is not there.
+  VarType Type(Context& context) const {
+    const FrameView& frame = context.env->frame;
+    const bool present = frame.StateOf(slot) == ValueState::kPresent;
+    return present ? frame.tensor(slot).type() : frame.plan().slots[slot].type;
+  }
+};
+
+struct FrameValue : Node {
+  Frame what = Frame::kStep;
+  Value Eval(Context& context) const override {
+    const uint64_t n =
+        what == Frame::kStep ? context.env->frame.step() : context.env->where.iteration;
+    return Value::Int(static_cast<int64_t>(n));
+  }
+};
+
+struct ListValue : Node {
+  std::vector<NodePtr> values;
+  Value Eval(Context& context) const override {
+    std::vector<Value> out;
+    out.reserve(values.size());
+    for (const NodePtr& v : values) out.push_back(v->Eval(context));
+    return Value::List(std::move(out));
+  }
+};
+
+struct UnaryValue : Node {
+  UnaryOp op = UnaryOp::kPlus;
+  NodePtr x;
+  Value Eval(Context& context) const override {
+    return Unary(op, x->Eval(context), context.budget);
+  }
+};
+
+struct BinaryValue : Node {
+  BinaryOp op = BinaryOp::kAdd;
+  NodePtr a, b;
+  Value Eval(Context& context) const override {
+    const Value left = a->Eval(context);
+    return Binary(op, left, b->Eval(context), context.budget);
+  }
+};
+
+struct CompareValue : Node {
+  NodePtr first;
+  std::vector<CompareOp> ops;
+  std::vector<NodePtr> rest;
+  Value Eval(Context& context) const override {
+    Value left = first->Eval(context);
+    for (size_t i = 0;; ++i) {
+      Value right = rest[i]->Eval(context);
+      Value result = Compare(ops[i], left, right, context.budget);
+      if (i + 1 == ops.size() || !Truth(result)) return result;
+      left = std::move(right);
+    }
+  }
+};
+
+struct LogicValue : Node {
+  bool is_or = false;
+  std::vector<NodePtr> values;
+  Value Eval(Context& context) const override {
+    for (size_t i = 0;; ++i) {
+      Value value = values[i]->Eval(context);
+      if (i + 1 == values.size() || Truth(value) == is_or) return value;
+    }
+  }
+};
+
+struct IndexValue : Node {
+  NodePtr value;
+  std::vector<SubscriptNodes> subscripts;
+  Value Eval(Context& context) const override {
+    const Value x = value->Eval(context);
+    std::vector<Subscript> resolved;
+    resolved.reserve(subscripts.size());
+    for (const SubscriptNodes& s : subscripts) {
+      Subscript& r = resolved.emplace_back();
+      r.kind = s.kind;
+      if (s.index) r.index = s.index->Eval(context);
+      const auto bound = [&](const NodePtr& node) -> std::optional<int64_t> {
+        if (!node) return std::nullopt;
+        return ToIndex(node->Eval(context), "a slice's bound");
+      };
+      r.start = bound(s.start), r.stop = bound(s.stop), r.step = bound(s.step);
+    }
+    return Index(x, resolved, context.budget);
+  }
+};
+
+enum class Property { kShape, kSize, kNdim, kDType, kTransposed };
+constexpr std::string_view kProperties[] = {".shape", ".size", ".ndim", ".dtype", ".T"};
+
+Value Describe(Property property, DType dtype, const Dims& dims) {
+  switch (property) {
+    case Property::kSize:
+      return Value::Int(dims.numel());
+    case Property::kNdim:
+      return Value::Int(dims.rank());
+    case Property::kDType:
+      return Value::String(std::string(NameOf(dtype)));
+    default:
+      break;
+  }
+  std::vector<Value> sizes;
+  for (int64_t size : dims) sizes.push_back(Value::Int(size));
+  return Value::List(std::move(sizes));
+}
+
+struct PropertyValue : Node {
+  Property property = Property::kShape;
+  NodePtr value;
+  const SlotValue* slot = nullptr;  // when `value` is one
+  Value Eval(Context& context) const override {
+    if (slot && property != Property::kTransposed) {
+      const VarType type = slot->Type(context);
+      return Describe(property, type.dtype, type.dims);
+    }
+    const Value x =
+        ToNumeric(value->Eval(context), kProperties[static_cast<int>(property)], context.budget);
+    if (property != Property::kTransposed) return Describe(property, x.full_dtype(), x.shape());
+    Value turned = x;
+    std::reverse_copy(x.dims, x.dims + x.rank, turned.dims);
+    std::reverse_copy(x.strides, x.strides + x.rank, turned.strides);
+    return turned;
+  }
+};
+
+bool AllConstant(const std::vector<NodePtr>& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [](const NodePtr& n) { return n->constant(); });
+}
+
+}  // namespace
+
+NodePtr Constant(Value value) {
+  auto node = std::make_unique<ConstantNode>();
+  node->value = std::move(value);
+  return node;
+}
+
+NodePtr Fold(NodePtr node, bool constant) {
+  if (!constant) return node;
+  Context context{nullptr, {}};
+  return Constant(node->Eval(context));
+}
+
+NodePtr SlotNode(uint32_t slot) {
+  auto node = std::make_unique<SlotValue>();
+  node->slot = slot;
+  return node;
+}
+
+NodePtr FrameNode(Frame what) {
+  auto node = std::make_unique<FrameValue>();
+  node->what = what;
+  return node;
+}
+
+NodePtr ListNode(std::vector<NodePtr> values) {
+  auto node = std::make_unique<ListValue>();
+  node->values = std::move(values);
+  const bool constant = AllConstant(node->values);
+  return Fold(std::move(node), constant);
+}
+
+NodePtr UnaryNode(UnaryOp op, NodePtr x) {
+  auto node = std::make_unique<UnaryValue>();
+  node->op = op;
+  node->x = std::move(x);
+  const bool constant = node->x->constant();
+  return Fold(std::move(node), constant);
+}
+
+NodePtr BinaryNode(BinaryOp op, NodePtr a, NodePtr b) {
+  auto node = std::make_unique<BinaryValue>();
+  node->op = op;
+  node->a = std::move(a);
+  node->b = std::move(b);
+  const bool constant = node->a->constant() && node->b->constant();
+  return Fold(std::move(node), constant);
+}
+
+NodePtr CompareNode(NodePtr first, std::vector<CompareOp> ops, std::vector<NodePtr> rest) {
+  auto node = std::make_unique<CompareValue>();
+  node->first = std::move(first);
+  node->ops = std::move(ops);
+  node->rest = std::move(rest);
+  const bool constant = node->first->constant() && AllConstant(node->rest);
+  return Fold(std::move(node), constant);
+}
+
+NodePtr LogicNode(bool is_or, std::vector<NodePtr> values) {
+  auto node = std::make_unique<LogicValue>();
+  node->is_or = is_or;
+  node->values = std::move(values);
+  const bool constant = AllConstant(node->values);
+  return Fold(std::move(node), constant);
+}
+
+NodePtr IndexNode(NodePtr value, std::vector<SubscriptNodes> subscripts) {
+  auto node = std::make_unique<IndexValue>();
+  node->value = std::move(value);
+  node->subscripts = std::move(subscripts);
+  return node;
+}
+
+NodePtr PropertyNode(NodePtr value, std::string_view name) {
+  for (size_t i = 0; i < std::size(kProperties); ++i) {
+    if (kProperties[i] != name) continue;
+    auto node = std::make_unique<PropertyValue>();
+    node->property = static_cast<Property>(i);
+    node->slot = dynamic_cast<const SlotValue*>(value.get());
+    node->value = std::move(value);
+    const bool constant = node->value->constant();
+    return Fold(std::move(node), constant);
+  }
+  Fail("there is no property ", name, ": a tensor has .shape, .size, .ndim, .dtype and .T");
+}
+
+}  // namespace opstep::expr

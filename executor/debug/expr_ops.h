@@ -1,0 +1,76 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "debug/expr_value.h"
+
+namespace opstep::expr {
+
+// The numbers of the first enumerators are those of the wire's Expr.
+enum class BinaryOp {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,
+  kMatMul,
+  kAnd,
+  kOr,
+  kXor
+};
+enum class CompareOp { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
+enum class UnaryOp {
+  kNegate,
+  kPlus,
+  kNot,
+  kInvert,
+  kAbs,
+  kSqrt,
+  kExp,
+  kLog,
+  kIsNan,
+  kIsInf,
+  kIsFinite
+};
+enum class ReduceOp { kAny, kAll, kMin, kMax, kMean, kSum, kStd, kNorm, kArgMax, kArgMin };
+
+// As in the source text: "+".
+std::string_view SymbolOf(BinaryOp op);
+std::string_view SymbolOf(CompareOp op);
+
+Value Binary(BinaryOp op, const Value& a, const Value& b, Budget& budget);
+Value Compare(CompareOp op, const Value& a, const Value& b, Budget& budget);
+Value Unary(UnaryOp op, const Value& x, Budget& budget);
+Value Where(const Value& condition, const Value& a, const Value& b, Budget& budget);
+Value MatMul(const Value& a, const Value& b, Budget& budget);
+
+// Python's own arithmetic on weak scalars: exact integers, an Error where Python raises.
+Value PythonBinary(BinaryOp op, const Value& a, const Value& b);
+Value PythonUnary(UnaryOp op, const Value& x);
+
+// Floor division and modulo of NumPy and Python. The divisor is not zero.
+int64_t FloorDivide(int64_t a, int64_t b);
+int64_t Modulo(int64_t a, int64_t b);
+template <typename F>
+F FloatModulo(F a, F b);
+template <typename F>
+F FloatFloorDivide(F a, F b);
+
+// Over all elements, or along the axes (an int or a list of them) when given.
+Value Reduce(ReduceOp op, const Value& x, const Value* axis, bool keepdims, Budget& budget);
+// Reduce(op, Unary(test, x)) without the array in between; nothing when it does not apply.
+std::optional<Value> ReduceTest(ReduceOp op, UnaryOp test, const Value& x);
+
+struct Subscript {
+  enum class Kind { kIndex, kRange, kEllipsis };
+  Kind kind = Kind::kIndex;
+  Value index;
+  std::optional<int64_t> start, stop, step;
+};
+Value Index(const Value& value, const std::vector<Subscript>& subscripts, Budget& budget);
+
+}  // namespace opstep::expr
