@@ -6,12 +6,15 @@
 
 namespace opstep {
 
-// The dtypes that an elementwise functor is compiled for (its `kTypes`).
-enum class Types { kFloats, kNumbers, kAny };
+// The dtypes that an elementwise functor is compiled for: its `kTypes`.
+enum class Types { kFloats, kNumbers, kAny, kBools };
 
 template <Types kTypes, typename F>
 decltype(auto) DispatchTypes(DType dtype, F&& f) {
-  if constexpr (kTypes == Types::kFloats) {
+  if constexpr (kTypes == Types::kBools) {
+    OPSTEP_CHECK(dtype == DType::kBool, "has no kernel for ", NameOf(dtype), "; it takes bool");
+    return f(bool{});
+  } else if constexpr (kTypes == Types::kFloats) {
     return DispatchFloats(dtype, std::forward<F>(f));
   } else if constexpr (kTypes == Types::kNumbers) {
     return DispatchNumbers(dtype, std::forward<F>(f));
