@@ -230,7 +230,7 @@ def test_the_run_loop_names_no_op(op_types: list[str], run_loop: str) -> None:
 
 
 def test_every_file_of_ops_registered_what_it_defines(op_types: list[str]) -> None:
-    """A .cc with a header of its own holds helpers, registry.cc the registry; all others hold ops."""
+    """A .cc with a header of its own holds helpers, registry.cc the registry, all others ops."""
     silent = []
     for path in sorted(EXECUTOR.joinpath("ops").rglob("*.cc")):
         defined = set(re.findall(r'\bOp\("([^"]+)"\)', without_comments(path.read_text())))
