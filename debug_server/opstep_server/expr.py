@@ -85,7 +85,7 @@ class ExprError(DebuggerError):
 def parse(text: str) -> pb.Expr:
     if len(text) > MAX_LENGTH:
         raise ExprError(f"the expression is longer than {MAX_LENGTH} characters", MAX_LENGTH + 1)
-    source = text.replace("\n", " ").replace("\r", " ").replace("\f", " ")
+    source = _one_line(text)
     indent = len(source) - len(source.lstrip())
     source = source.strip()
     if not source:
@@ -101,6 +101,16 @@ def parse(text: str) -> pb.Expr:
     except ValueError:
         raise ExprError("the expression is not valid text", 1) from None
     return _Builder(source, indent).build(tree.body, 1)
+
+
+def split(text: str) -> list[str]:
+    """`a, b[0, 1]` to its two expressions; each is known to be good."""
+    whole = parse(text)
+    source = text.strip()
+    tree = ast.parse(_one_line(source), mode="eval").body
+    if whole.WhichOneof("node") != "list" or not isinstance(tree, ast.Tuple) or not tree.elts:
+        return [source]
+    return [ast.get_source_segment(_one_line(source), part) or source for part in tree.elts]
 
 
 def names(expression: pb.Expr) -> set[str]:
@@ -335,6 +345,10 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest names, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
     return "did you mean " + " or ".join(f"'{n}'" for n in near) + "?" if near else ""
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\n\r\f]", " ", text)
 
 
 def _column(source: str, indent: int, byte_offset: int) -> int:

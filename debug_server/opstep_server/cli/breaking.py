@@ -1,0 +1,131 @@
+"""Handlers of the commands that say where to stop."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from opstep_server.cli import render
+from opstep_server.cli.session import Session
+from opstep_server.debugger import (
+    BreakpointSpec,
+    DebuggerError,
+    ListingWhere,
+    OpWhere,
+    PatternWhere,
+    SourceWhere,
+)
+
+CATCHES = ("nan", "inf", "error")
+
+
+async def break_(session: Session, args: str) -> None:
+    await _add(session, args, temporary=False)
+
+
+async def tbreak(session: Session, args: str) -> None:
+    await _add(session, args, temporary=True)
+
+
+async def _add(session: Session, args: str, temporary: bool) -> None:
+    place, condition = _split_condition(args)
+    words = place.split()
+    gradients = len(words) == 2 and words[1] == "grad"
+    if len(words) != 1 and not gradients:
+        raise DebuggerError("write 'break WHERE [grad] [if CONDITION]', see 'help break'")
+    spec = parse_where(session, words[0], gradients)
+    spec.condition = condition
+    spec.temporary = temporary
+    state = await session.debugger.add_breakpoint(spec)
+    session.screen.line(render.breakpoint_line(state, session.hint(state)))
+
+
+def parse_where(session: Session, text: str, gradients: bool) -> BreakpointSpec:
+    if text.startswith("#"):
+        if not text[1:].isdecimal():
+            raise DebuggerError(
+                f"'{text}' is no op: write # and its number, as 'info ops' shows it"
+            )
+        return BreakpointSpec(OpWhere(session.program().event.program, int(text[1:])))
+    if text.isdecimal():
+        return _line(session, session.target.program, int(text), gradients)
+    listing = re.fullmatch(r"listing:(?:(.+):)?(\d+)", text)
+    if listing:
+        name = listing[1] or session.program().event.name
+        return BreakpointSpec(ListingWhere(name, int(listing[2])))
+    source = re.fullmatch(r"(.+):(\d+)", text)
+    if source:
+        return _line(session, source[1], int(source[2]), gradients)
+    return BreakpointSpec(PatternWhere(f"grad:{text}" if gradients else text))
+
+
+def _line(session: Session, file: str, line: int, gradients: bool) -> BreakpointSpec:
+    folders = (os.getcwd(), os.path.dirname(session.script))
+    for folder in folders:
+        candidate = os.path.join(folder, os.path.expanduser(file))
+        if os.path.isfile(candidate):
+            where = SourceWhere(os.path.realpath(candidate), line)
+            return BreakpointSpec(where, gradients=gradients)
+    raise DebuggerError(f"there is no file {file} here or beside the script")
+
+
+async def delete(session: Session, args: str) -> None:
+    ids = _ids(args) if args else [b.id for b in session.debugger.breakpoints]
+    for id in ids:
+        await session.debugger.remove_breakpoint(id)
+
+
+async def condition(session: Session, args: str) -> None:
+    words = args.split(maxsplit=1)
+    if not words:
+        raise DebuggerError("write 'condition NUMBER [CONDITION]'")
+    (id,) = _ids(words[0])
+    state = await session.debugger.update_breakpoint(
+        id, condition=words[1] if len(words) > 1 else None
+    )
+    session.screen.line(render.breakpoint_line(state, session.hint(state)))
+
+
+async def enable(session: Session, args: str) -> None:
+    await _enable(session, args, True)
+
+
+async def disable(session: Session, args: str) -> None:
+    await _enable(session, args, False)
+
+
+async def _enable(session: Session, args: str, enabled: bool) -> None:
+    ids = _ids(args) if args else [b.id for b in session.debugger.breakpoints]
+    for id in ids:
+        await session.debugger.update_breakpoint(id, enabled=enabled)
+
+
+async def catch(session: Session, args: str) -> None:
+    words = args.replace(",", " ").split()
+    wrong = [word for word in words if word not in (*CATCHES, "off")]
+    if wrong or ("off" in words and len(words) > 1):
+        raise DebuggerError("write 'catch' and one or more of nan, inf and error, or 'catch off'")
+    for name in CATCHES:
+        if name in words or "off" in words:
+            setattr(session.catches, name, "off" not in words)
+    if words:
+        await session.send_catches()
+    caught = [name for name in CATCHES if getattr(session.catches, name)]
+    session.screen.line("catching " + (", ".join(caught) or "nothing"))
+
+
+def _split_condition(args: str) -> tuple[str, str | None]:
+    match = re.match(r"(.*?)(?:^|\s)if\s+(.+)$", args)
+    if match:
+        return match[1], match[2].strip()
+    if re.search(r"\sif$", args):
+        raise DebuggerError("there is no condition after 'if'")
+    return args, None
+
+
+def _ids(text: str) -> list[int]:
+    words = text.split()
+    for word in words:
+        if not word.isdecimal():
+            raise DebuggerError(f"'{word}' is no breakpoint's number: see 'info breakpoints'")
+    return [int(word) for word in words]

@@ -1,0 +1,64 @@
+"""Handlers of the commands that make the script run."""
+
+from __future__ import annotations
+
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError, ResumeMode, StepUnit
+
+
+async def run(session: Session, args: str) -> None:
+    if args:
+        raise DebuggerError("the script's arguments stand after it: opstep debug SCRIPT ARGS…")
+    await session.start()
+
+
+async def continue_(session: Session, args: str) -> None:
+    times = _count(args)
+    for _ in range(times):
+        if session.running and session.stopped is None:
+            await session.wait()
+            continue
+        session.stop  # noqa: B018  # Raises when there is nothing to continue.
+        # All of them: a thread that stays behind would block those that wait for it.
+        for thread in session.debugger.threads:
+            if thread.stopped is not None:
+                await session.debugger.resume(thread.id, "continue")
+        await session.wait()
+
+
+async def step(session: Session, args: str) -> None:
+    await _step(session, args, "into", "line")
+
+
+async def next_(session: Session, args: str) -> None:
+    await _step(session, args, "over", "line")
+
+
+async def stepi(session: Session, args: str) -> None:
+    await _step(session, args, "into", "op")
+
+
+async def nexti(session: Session, args: str) -> None:
+    await _step(session, args, "over", "op")
+
+
+async def finish(session: Session, args: str) -> None:
+    await _step(session, args, "out", "op")
+
+
+async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:
+    for _ in range(_count(args)):
+        await session.debugger.resume(session.thread.id, mode, unit)
+        await session.wait()
+
+
+async def quit_(session: Session, args: str) -> None:
+    session.quitting = True
+
+
+def _count(args: str) -> int:
+    if not args:
+        return 1
+    if not args.isdecimal() or int(args) < 1:
+        raise DebuggerError(f"'{args}' is no number of times: write 1 or more")
+    return int(args)

@@ -1,0 +1,224 @@
+"""Handlers of the commands that show things."""
+
+from __future__ import annotations
+
+import fnmatch
+import linecache
+
+from opstep_server import expr, values
+from opstep_server.cli import render
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError
+from opstep_server.wire import debug_pb2 as pb
+
+# A printed tensor up to this size is shown with all its elements.
+_ELEMENTS = 100
+_PAGE = 200
+
+
+async def where(session: Session, args: str) -> None:
+    _, stopped = session.stop
+    for index in range(len(stopped.frames)):
+        mark = "*" if index == session.frame else " "
+        line = render.frame_line(stopped.frames, index)
+        session.screen.line(f"{mark} {index}  {line}", "bold" if mark == "*" else "")
+
+
+async def frame(session: Session, args: str) -> None:
+    if args and not args.isdecimal():
+        raise DebuggerError(f"'{args}' is no frame's number: see 'where'")
+    _select_frame(session, int(args) if args else session.frame)
+
+
+async def up(session: Session, args: str) -> None:
+    _select_frame(session, session.frame + 1)
+
+
+async def down(session: Session, args: str) -> None:
+    _select_frame(session, session.frame - 1)
+
+
+def _select_frame(session: Session, index: int) -> None:
+    _, stopped = session.stop
+    last = len(stopped.frames) - 1
+    if not 0 <= index <= last:
+        raise DebuggerError(f"there is no frame {index}: they go from 0, the op, to {last}")
+    session.frame = index
+    session.screen.line(f"{index}  {render.frame_line(stopped.frames, index)}")
+    session.show_source()
+
+
+async def thread(session: Session, args: str) -> None:
+    for candidate in session.debugger.threads:
+        if str(candidate.id) == args:
+            session.select(candidate)
+            if candidate.stopped is not None:
+                session.show_stop(candidate.stopped)
+            return
+    raise DebuggerError("write 'thread' and a number that 'info threads' shows")
+
+
+async def list_(session: Session, args: str) -> None:
+    if args not in ("", "source", "listing"):
+        raise DebuggerError("write 'list', 'list source' or 'list listing'")
+    _, stopped = session.stop
+    frame = stopped.frames[session.frame]
+    if args != "listing" and frame.file:
+        linecache.checkcache(frame.file)
+        lines = linecache.getlines(frame.file)
+        session.screen.line(f"{render.path(frame.file)}:", "bold")
+        _show_around(session, lines, frame.line)
+    # Python frames are not in a program: the op that they led to is.
+    op_frame = frame if frame.HasField("op") else stopped.frames[0]
+    if args != "source" and op_frame.HasField("op"):
+        program = session.program()
+        session.screen.line(f"listing of {program.event.name}:", "bold")
+        listing = await session.debugger.listing(program)
+        _show_around(session, listing, op_frame.op.listing_line)
+
+
+def _show_around(session: Session, lines: list[str], current: int) -> None:
+    for line in render.around(lines, current):
+        session.screen.line(line, "bold" if line.startswith("=>") else "")
+
+
+async def print_(session: Session, args: str) -> None:
+    texts = expr.split(args)
+    for text in texts:
+        value = await session.debugger.evaluate(
+            session.thread.id, session.frame, text, max_elements=_ELEMENTS
+        )
+        session.screen.line(f"{text} = {values.in_full(value)}")
+
+
+async def inputs(session: Session, args: str) -> None:
+    await _show_scope(session, pb.SCOPE_INPUTS)
+
+
+async def outputs(session: Session, args: str) -> None:
+    await _show_scope(session, pb.SCOPE_OUTPUTS)
+
+
+async def _show_scope(
+    session: Session, scope: pb.ScopeKind, title: str = "", pattern: str = "*"
+) -> None:
+    rows: list[tuple[str, str]] = []
+    start = 0
+    while True:
+        page = await session.debugger.variables(
+            session.thread.id, session.frame, scope, start=start, count=_PAGE
+        )
+        for named in page.variables:
+            name = named.name
+            if named.variable and named.variable != name:
+                name += f" = {named.variable}"
+            if fnmatch.fnmatchcase(named.variable or named.name, pattern):
+                rows.append((name, values.describe(named.value)))
+        start += len(page.variables)
+        if not page.variables or start >= page.total:
+            break
+    if rows and title:
+        session.screen.line(f"{title}:", "bold")
+    for line in render.table(rows):
+        session.screen.line(line)
+    if not rows and not title:
+        session.screen.line("  none")
+
+
+# ---- info ----------------------------------------------------------------------------------------
+
+
+async def info_breakpoints(session: Session, pattern: str) -> None:
+    for state in session.debugger.breakpoints:
+        session.screen.line(render.breakpoint_line(state, session.hint(state)))
+    if not session.debugger.breakpoints:
+        session.screen.line("no breakpoints: set one with 'break'")
+
+
+async def info_ops(session: Session, pattern: str) -> None:
+    session.program()  # Raises when there is none.
+    shown = 0
+    for program in session.debugger.programs:
+        ops = await session.debugger.ops(program)
+        wanted = [op for op in ops if not pattern or _matches(op, pattern)]
+        if wanted:
+            session.screen.line(f"{program.event.name}:", "bold")
+        for line in render.table([(render.op_line(op), render.op_place(op)) for op in wanted]):
+            session.screen.line(line)
+        shown += len(wanted)
+    if not shown:
+        hint = expr.suggest(pattern, session.names.ops | session.names.types)
+        raise DebuggerError(f"no op matches '{pattern}'" + (f": {hint}" if hint else ""))
+
+
+def _matches(op: pb.OpInfo, pattern: str) -> bool:
+    return op.type == pattern or fnmatch.fnmatchcase(op.name, pattern)
+
+
+async def info_op(session: Session, pattern: str) -> None:
+    _, stopped = session.stop
+    frame = stopped.frames[session.frame]
+    if not frame.HasField("op"):
+        raise DebuggerError("this frame has no op: 'frame 0' goes to the one that is stopped at")
+    session.screen.line(render.op_line(frame.op), "bold")
+    for line in frame.op.stack:
+        session.screen.line(f"  made at {render.path(line.file)}:{line.line} in {line.function}")
+    if frame.op.forward_op:
+        session.screen.line(f"  gradient of op #{frame.op.forward_op}")
+    await _show_scope(session, pb.SCOPE_INPUTS, "inputs")
+    await _show_scope(session, pb.SCOPE_OUTPUTS, "outputs")
+    await _show_scope(session, pb.SCOPE_ATTRIBUTES, "attributes")
+
+
+async def info_vars(session: Session, pattern: str) -> None:
+    for scope, title in (
+        (pb.SCOPE_BLOCK, "block"),
+        (pb.SCOPE_PARAMETERS, "parameters"),
+        (pb.SCOPE_GRADIENTS, "gradients"),
+    ):
+        await _show_scope(session, scope, title, pattern or "*")
+
+
+async def info_programs(session: Session, pattern: str) -> None:
+    session.program()  # Raises when there is none.
+    for program in session.debugger.programs:
+        event = program.event
+        blocks = "1 block" if event.block_count == 1 else f"{event.block_count} blocks"
+        session.screen.line(
+            f"{event.name}: {event.op_count} ops in {blocks}, version {event.version}, "
+            f"process {program.executor.pid}"
+        )
+
+
+async def info_threads(session: Session, pattern: str) -> None:
+    threads = session.debugger.threads
+    if not threads:
+        raise DebuggerError("no thread has run an op yet: start the script with 'run'")
+    current = session.stopped
+    for thread in threads:
+        mark = "*" if current is not None and thread.stopped is current else " "
+        state = render.stop_line(thread.stopped) if thread.stopped is not None else "running"
+        session.screen.line(
+            f"{mark} {thread.id}  {thread.name}, process {thread.executor.pid}: {state}"
+        )
+
+
+INFO = {
+    "breakpoints": info_breakpoints,
+    "op": info_op,
+    "ops": info_ops,
+    "vars": info_vars,
+    "programs": info_programs,
+    "threads": info_threads,
+}
+
+
+async def info(session: Session, args: str) -> None:
+    words = args.split()
+    topic = words[0] if words else ""
+    matching = [name for name in INFO if topic and name.startswith(topic)]
+    if topic in INFO:
+        matching = [topic]
+    if len(matching) != 1:
+        raise DebuggerError("write 'info' and one of " + ", ".join(INFO))
+    await INFO[matching[0]](session, " ".join(words[1:]))

@@ -1,0 +1,119 @@
+"""The command `opstep`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import opstep_server
+from opstep_server.debugger import DebuggerError
+
+EXIT_CODES = """\
+exit code of a batch, the first that applies:
+  1  a command failed
+  3  stopped at a NaN or an Inf
+  4  stopped at a failing op
+  otherwise the script's own (128 + N when signal N ended it), and 0 when it was still running
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command == "dap":
+        # Only here: the terminal does not need the adapter, nor the adapter the terminal.
+        from opstep_server.dap.main import main as serve
+
+        return serve()
+    if args.command == "debug":
+        return _debug(args)
+    parser.print_help()
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="opstep", description="A debugger for compiled neural-network graphs."
+    )
+    version = f"opstep {opstep_server.version()}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    debug = commands.add_parser(
+        "debug",
+        help="run a script under the debugger, in this terminal",
+        description="Run a script under the debugger, in this terminal; 'help' lists its commands.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    debug.add_argument("--batch", action="store_true", help="run the given commands, then end")
+    debug.add_argument(
+        "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
+        help="a command to run first; may be repeated",
+    )  # fmt: skip
+    debug.add_argument(
+        "-x", action="append", metavar="FILE", dest="commands", type=_from_file,
+        help="a file with commands to run first, one a line, # begins a comment",
+    )  # fmt: skip
+    debug.add_argument("--python", metavar="PATH", help="the interpreter for the script")
+    debug.add_argument("script", help="the Python script")
+    debug.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    commands.add_parser("dap", help="serve the Debug Adapter Protocol to an editor on stdio")
+    return parser
+
+
+def _one(text: str) -> list[str]:
+    return [text.strip()]
+
+
+def _from_file(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {path}: {error}") from error
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _debug(args: argparse.Namespace) -> int:
+    commands = [command for group in args.commands for command in group]
+    try:
+        return asyncio.run(_session(args, commands))
+    except DebuggerError as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+
+
+async def _session(args: argparse.Namespace, commands: list[str]) -> int:
+    from opstep_server.cli.screen import Screen
+    from opstep_server.cli.session import Session
+    from opstep_server.cli.shell import Shell
+    from opstep_server.debugger import Debugger, LaunchTarget
+
+    terminal = sys.stdout.isatty() and sys.stdin.isatty() and not args.batch
+    target = LaunchTarget(args.script, tuple(args.args), python=args.python)
+    session = Session(Debugger(), target, Screen(colour=terminal), batch=args.batch)
+    shell = Shell(session)
+    try:
+        await shell.batch(commands)
+        if not args.batch and not session.quitting:
+            await (shell.interactive() if terminal else shell.piped())
+    finally:
+        ended_before = not session.running
+        await session.close()
+    if not ended_before:
+        session.script_code = None
+    return 0 if terminal else _exit_code(shell.failed, session.fault, session.script_code)
+
+
+def _exit_code(failed: bool, fault: int, script: int | None) -> int:
+    if failed:
+        return 1
+    if fault:
+        return fault
+    if script is None:
+        return 0
+    return script if script >= 0 else 128 - script

@@ -1,0 +1,168 @@
+"""One place for the words: stops, frames, ops, breakpoints and source lines."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import linecache
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from opstep_server import values
+from opstep_server.model import (
+    BreakpointSpec,
+    BreakpointState,
+    ListingWhere,
+    PatternWhere,
+    SourceWhere,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+_REASONS = {
+    pb.STOP_STEP: "step",
+    pb.STOP_PAUSE: "pause",
+    pb.STOP_ENTRY: "entry",
+    pb.STOP_NAN: "NaN",
+    pb.STOP_INF: "Inf",
+    pb.STOP_ERROR: "error",
+}
+
+
+def path(file: str) -> str:
+    """Relative when it is below the current folder."""
+    relative = os.path.relpath(file)
+    return file if relative.startswith(os.pardir) else relative
+
+
+def stop_line(stopped: pb.Stopped) -> str:
+    """`stopped at op #14 fc_0.matmul (matmul) → …, train.py:10, run 3: breakpoint 1`."""
+    parts = ["stopped"]
+    if stopped.frames:
+        top = stopped.frames[0]
+        when = "after" if top.after else "at"
+        parts = [f"stopped {when} op {op_line(top.op)}" if top.HasField("op") else "stopped"]
+        if top.file:
+            parts.append(f"{path(top.file)}:{top.line}")
+        parts += blocks(stopped.frames)
+        run = next((f for f in stopped.frames if f.kind == pb.StackFrame.RUN), None)
+        if run is not None:
+            parts.append(f"run {run.step}")
+    return f"{', '.join(parts)}: {reason(stopped)}"
+
+
+def reason(stopped: pb.Stopped) -> str:
+    if stopped.reason == pb.STOP_BREAKPOINT:
+        plural = "s" if len(stopped.breakpoints) > 1 else ""
+        text = f"breakpoint{plural} " + ", ".join(map(str, stopped.breakpoints))
+    else:
+        text = _REASONS.get(stopped.reason, "unknown reason")
+    return f"{text}: {stopped.message}" if stopped.message else text
+
+
+def blocks(frames: Sequence[pb.StackFrame]) -> Iterator[str]:
+    """`while_0 iteration 3` for each block around the op, innermost first."""
+    # A frame's iteration is that of the block it is in: a block's own is one frame further in.
+    for inner, frame in itertools.pairwise(frames):
+        if frame.kind == pb.StackFrame.BLOCK:
+            yield f"{frame.op.name} iteration {inner.iteration}"
+
+
+def op_line(op: pb.OpInfo) -> str:
+    """`#14 fc_0.matmul (matmul) → fc_0.out float32[128, 32]`."""
+    text = f"#{op.id} {op.name} ({op.type})"
+    if op.outputs:
+        text += " → " + ", ".join(
+            f"{var.name} {values.type_name(var.dtype, var.dims)}" for var in op.outputs
+        )
+    return text
+
+
+def op_place(op: pb.OpInfo) -> str:
+    return f"{path(op.stack[0].file)}:{op.stack[0].line}" if op.stack else ""
+
+
+def frame_line(frames: Sequence[pb.StackFrame], index: int) -> str:
+    frame = frames[index]
+    if frame.kind == pb.StackFrame.OP:
+        when = "after op" if frame.after else "op"
+        text = f"{when} #{frame.op.id} {frame.op.name} ({frame.op.type})"
+    elif frame.kind == pb.StackFrame.BLOCK:
+        iteration = frames[index - 1].iteration if index else frame.iteration
+        text = f"block of #{frame.op.id} {frame.op.name}, iteration {iteration}"
+    elif frame.kind == pb.StackFrame.RUN:
+        text = f"run {frame.step} of {frame.program_name}"
+    else:
+        text = f"python {frame.function}"
+    return f"{text}, {path(frame.file)}:{frame.line}" if frame.file else text
+
+
+def source_line(file: str, line: int) -> str | None:
+    """`10      hidden = …`, or None when there is no such line to read."""
+    linecache.checkcache(file)
+    text = linecache.getline(file, line).rstrip()
+    return f"{line:<6}{text}" if text else None
+
+
+def around(lines: Sequence[str], current: int, context: int = 5) -> Iterator[str]:
+    """Numbered lines around `current` (from 1), which is marked."""
+    first = max(1, current - context)
+    last = min(len(lines), current + context)
+    width = len(str(last))
+    for number in range(first, last + 1):
+        mark = "=>" if number == current else "  "
+        yield f"{mark} {number:>{width}}  {lines[number - 1].rstrip()}".rstrip()
+
+
+def where(spec: BreakpointSpec) -> str:
+    place = spec.where
+    if isinstance(place, SourceWhere):
+        text = f"{path(place.file)}:{place.line}" + (" grad" if spec.gradients else "")
+    elif isinstance(place, ListingWhere):
+        text = f"listing:{place.program_name}:{place.line}"
+    elif isinstance(place, PatternWhere):
+        pattern = place.pattern
+        text = pattern[5:] + " grad" if pattern.startswith("grad:") else pattern
+    else:
+        text = f"#{place.op} of program {place.program}"
+    return f"{text} if {spec.condition}" if spec.condition else text
+
+
+def breakpoint_line(state: BreakpointState, hint: str = "") -> str:
+    text = f"breakpoint {state.id} at {where(state.spec)}"
+    if state.spec.temporary:
+        text = f"temporary {text}"
+    if not state.spec.enabled:
+        return f"{text}: disabled"
+    if not state.verified:
+        pending = state.message + (f"; {hint}" if hint else "")
+        return f"{text}: pending: {pending}"
+    plural = "" if state.op_count == 1 else "s"
+    text += f": {state.op_count} op{plural}"
+    if state.first is not None:
+        first = state.first
+        text += f", first #{first.id} {first.name} ({first.type})"
+        if first.stack:
+            text += f", {op_place(first)}"
+    if state.hits:
+        text += f", stopped {state.hits} time{'' if state.hits == 1 else 's'}"
+    return text
+
+
+def nearest(state: BreakpointState, known: Iterable[str]) -> str:
+    """`nearest names: …` for a pattern that matches none of the known ops; otherwise empty."""
+    place = state.spec.where
+    if state.verified or not isinstance(place, PatternWhere):
+        return ""
+    wanted = place.pattern.removeprefix("grad:").replace("*", "").replace("?", "")
+    near = difflib.get_close_matches(wanted, list(known), n=4, cutoff=0.4)
+    return "nearest names: " + ", ".join(near) if near else ""
+
+
+def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]:
+    """Columns side by side, the last one as long as it likes."""
+    if not rows:
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield (indent + "  ".join([*cells, row[-1]])).rstrip()

@@ -1,0 +1,275 @@
+"""What a terminal session knows: the script, the thread and frame in view, how to wait for a stop.
+
+One task runs the commands; the debugger's events come to `_take` on the same loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from opstep_server.cli import render
+from opstep_server.cli.screen import Screen
+from opstep_server.debugger import (
+    BreakpointChanged,
+    BreakpointState,
+    ContinuedEvent,
+    Debugger,
+    DebuggerError,
+    Event,
+    ExecutorLost,
+    LaunchTarget,
+    Output,
+    PatternWhere,
+    ProcessExited,
+    ProgramCompiled,
+    ProgramRef,
+    StoppedEvent,
+    Thread,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+# How long the script's output must be quiet before a stop is told, so that the two stand in order.
+_SETTLE_SECONDS = 0.02
+# How long a process may take from the end of its connection to its own.
+_END_SECONDS = 1.5
+
+_FAULTS = {pb.STOP_NAN: 3, pb.STOP_INF: 3, pb.STOP_ERROR: 4}
+
+
+@dataclass(frozen=True)
+class _Interrupted:
+    """Ctrl-C came twice: give the prompt back although nothing stopped."""
+
+
+@dataclass
+class Catches:
+    nan: bool = False
+    inf: bool = False
+    # A failing op ends the run anyway: there is never a reason not to look at it first.
+    error: bool = True
+
+
+@dataclass
+class Names:
+    """What there is to complete and to suggest; outlives the executor."""
+
+    ops: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
+
+
+class Session:
+    def __init__(
+        self, debugger: Debugger, target: LaunchTarget, screen: Screen, batch: bool
+    ) -> None:
+        self.debugger = debugger
+        self.target = target
+        self.screen = screen
+        self.batch = batch
+        self.catches = Catches()
+        self.names = Names()
+        self.frame = 0
+        self.quitting = False
+        # For the exit code: the first NaN, Inf or error stop, and how the script ended.
+        self.fault = 0
+        self.script_code: int | None = None
+        self._thread: Thread | None = None
+        self._running = False
+        self._waiting = False
+        self._interrupts = 0
+        self._outputs = 0
+        self._news: asyncio.Queue[Event | _Interrupted] = asyncio.Queue()
+        self._bound: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        debugger.subscribe(self._take)
+
+    # ---- what is in view -------------------------------------------------------------------------
+
+    @property
+    def script(self) -> str:
+        return os.path.abspath(self.target.program)
+
+    @property
+    def running(self) -> bool:
+        """The script was started and has not ended."""
+        return self._running
+
+    @property
+    def thread(self) -> Thread:
+        """The stopped thread in view."""
+        return self.stop[0]
+
+    @property
+    def stop(self) -> tuple[Thread, pb.Stopped]:
+        if not self._running:
+            raise DebuggerError("the script is not running: start it with 'run'")
+        if self._thread is None or self._thread.stopped is None:
+            raise DebuggerError("the script is not stopped: Ctrl-C pauses it while it runs")
+        return self._thread, self._thread.stopped
+
+    @property
+    def stopped(self) -> pb.Stopped | None:
+        return self._thread.stopped if self._thread is not None else None
+
+    def select(self, thread: Thread) -> None:
+        self._thread = thread
+        self.frame = 0
+
+    def program(self) -> ProgramRef:
+        """The program of the frame in view, or the one that was compiled last."""
+        programs = self.debugger.programs
+        if not programs:
+            raise DebuggerError("no program has been compiled yet: start the script with 'run'")
+        stopped = self.stopped
+        if stopped is not None and self._thread is not None:
+            wanted = stopped.frames[self.frame].program if stopped.frames else 0
+            for program in programs:
+                ours = program.executor is self._thread.executor
+                if ours and program.event.program == wanted:
+                    return program
+        return programs[-1]
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        if self._running:
+            raise DebuggerError("the script is running already: 'quit' ends it")
+        self.script_code = None
+        await self.send_catches()
+        await self.debugger.launch(self.target)
+        self._running = True
+        await self.wait()
+
+    async def send_catches(self) -> None:
+        c = self.catches
+        await self.debugger.set_exceptions(nan=c.nan, inf=c.inf, error=c.error)
+
+    async def wait(self) -> None:
+        """Until a thread stops or the script ends, and says which."""
+        self._waiting = True
+        self._interrupts = 0
+        try:
+            while self._running:
+                event = await self._news.get()
+                if isinstance(event, _Interrupted):
+                    self.screen.line("still running: 'continue' waits again, 'quit' ends it")
+                    return
+                if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
+                    await self._settle()
+                    self.select(event.thread)
+                    self.show_stop(event.stopped)
+                    return
+                self._tell(event)
+        finally:
+            self._waiting = False
+
+    async def interrupt(self) -> None:
+        """Ctrl-C while the script runs."""
+        self._interrupts += 1
+        if self._interrupts > 1:
+            self._news.put_nowait(_Interrupted())
+            return
+        try:
+            await self.debugger.pause()
+        except DebuggerError as error:
+            self.screen.error(str(error))
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._running:
+            await self.debugger.terminate()
+        await self.debugger.close()
+
+    # ---- showing ---------------------------------------------------------------------------------
+
+    def show_stop(self, stopped: pb.Stopped) -> None:
+        fault = stopped.reason in _FAULTS
+        self.screen.line(render.stop_line(stopped), "bold red" if fault else "bold green")
+        self.show_source()
+
+    def show_source(self) -> None:
+        frame = self.stop[1].frames[self.frame] if self.stop[1].frames else None
+        text = render.source_line(frame.file, frame.line) if frame and frame.file else None
+        if text is not None:
+            self.screen.line(text, "cyan")
+
+    def hint(self, state: BreakpointState) -> str:
+        return render.nearest(state, self.names.ops | self.names.types)
+
+    # ---- events ----------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Output):
+            self._outputs += 1
+            if event.category == "console":
+                self.screen.line(event.text.rstrip("\n"))
+            else:
+                self.screen.script(event.category, event.text)
+        elif isinstance(event, ProgramCompiled):
+            self._background(self._learn(ProgramRef(event.executor, event.program)))
+        elif isinstance(event, BreakpointChanged):
+            if event.state.verified:
+                self._bound.add(event.state.id)
+        elif isinstance(event, ExecutorLost):
+            if event.message:
+                self._background(self._tell_lost(event.message))
+        else:
+            if isinstance(event, StoppedEvent):
+                self.fault = self.fault or _FAULTS.get(event.stopped.reason, 0)
+            if self._waiting:
+                self._news.put_nowait(event)
+            else:
+                self._tell(event)
+
+    def _tell(self, event: Event | _Interrupted) -> None:
+        if isinstance(event, ProcessExited):
+            self._running = False
+            self._thread = None
+            self.script_code = event.code
+            how = f"with exit code {event.code}"
+            if event.code < 0:
+                how = f"by signal {-event.code}"
+            self.screen.line(f"the script ended {how}", "bold" if event.code == 0 else "bold red")
+            self._tell_unbound()
+        elif isinstance(event, ContinuedEvent) and event.message:
+            self.screen.line(f"the script went on by itself: {event.message}")
+
+    async def _tell_lost(self, message: str) -> None:
+        # A process that ends takes its connection along; that is told once, as its end.
+        await asyncio.sleep(_END_SECONDS)
+        if self._running:
+            self.screen.line(message, "yellow")
+
+    def _tell_unbound(self) -> None:
+        for state in self.debugger.breakpoints:
+            if state.id not in self._bound and state.spec.enabled:
+                place = render.where(state.spec)
+                told = f"breakpoint {state.id} at {place} matched no op"
+                hint = self.hint(state) if isinstance(state.spec.where, PatternWhere) else ""
+                self.screen.line(told + (f"; {hint}" if hint else ""), "yellow")
+
+    async def _settle(self) -> None:
+        before = -1
+        while before != self._outputs:
+            before = self._outputs
+            await asyncio.sleep(_SETTLE_SECONDS)
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _learn(self, program: ProgramRef) -> None:
+        try:
+            ops = await self.debugger.ops(program)
+        except DebuggerError:
+            return  # It ended meanwhile.
+        for op in ops:
+            self.names.ops.add(op.name)
+            self.names.types.add(op.type)
+            self.names.variables.update(var.name for var in op.outputs)

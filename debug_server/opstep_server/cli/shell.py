@@ -1,0 +1,128 @@
+"""Reads commands, from the command line, a file or a person, and runs them one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+
+from opstep_server.cli.commands import Command, find
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError
+
+PROMPT = "(opstep) "
+
+
+class Shell:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._repeat: tuple[Command, str] | None = None
+        self.failed = False
+
+    async def batch(self, commands: Sequence[str]) -> None:
+        """Runs the commands, each echoed, up to the first that fails."""
+        with self._ctrl_c():
+            for text in commands:
+                if self._session.quitting or not await self._echoed(text):
+                    return
+
+    async def piped(self) -> None:
+        """Commands from a file or a pipe in the place of a person."""
+        with self._ctrl_c():
+            loop = asyncio.get_running_loop()
+            while not self._session.quitting:
+                text = await loop.run_in_executor(None, sys.stdin.readline)
+                if not text:
+                    return
+                await self._echoed(text.strip())
+
+    async def interactive(self) -> None:
+        # Only here: the rest works without a terminal and starts faster without the library.
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.history import FileHistory
+        from prompt_toolkit.patch_stdout import patch_stdout
+
+        from opstep_server.cli.completion import CommandCompleter
+
+        prompt: PromptSession[str] = PromptSession(
+            history=FileHistory(_history_file()), completer=CommandCompleter(self._session)
+        )
+        with patch_stdout(raw=True):
+            while not self._session.quitting:
+                try:
+                    text = await prompt.prompt_async(PROMPT)
+                except KeyboardInterrupt:
+                    continue
+                except EOFError:
+                    text = "quit"
+                with self._ctrl_c():
+                    await self.execute(text.strip())
+                if self._session.quitting and self._session.running:
+                    self._session.quitting = await _confirm()
+
+    async def execute(self, text: str) -> bool:
+        """One command; False when it failed, which is told."""
+        try:
+            if text:
+                word, _, args = text.partition(" ")
+                command, args = find(word), args.strip()
+                self._repeat = (command, args) if command.repeats else None
+            elif self._repeat is not None:
+                command, args = self._repeat
+            else:
+                return True
+            await command.handler(self._session, args)
+        except DebuggerError as error:
+            self._session.screen.error(str(error))
+            self.failed = True
+            return False
+        return True
+
+    async def _echoed(self, text: str) -> bool:
+        if text.startswith("#"):
+            return True
+        self._session.screen.line(f"{PROMPT}{text}".rstrip())
+        return await self.execute(text)
+
+    @contextlib.contextmanager
+    def _ctrl_c(self) -> Iterator[None]:
+        """While a command runs, Ctrl-C pauses the script; a batch it ends."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        pausing: set[asyncio.Task[None]] = set()
+
+        def interrupt() -> None:
+            if self._session.batch and task is not None:
+                task.cancel()
+            else:
+                pausing.add(asyncio.create_task(self._session.interrupt()))
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _confirm() -> bool:
+    from prompt_toolkit import PromptSession
+
+    ask: PromptSession[str] = PromptSession()
+    try:
+        answer = await ask.prompt_async("the script is still running: end it? [y/N] ")
+    except (KeyboardInterrupt, EOFError):
+        return True
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _history_file() -> str:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    folder = os.path.join(state, "opstep")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return os.devnull
+    return os.path.join(folder, "history")
