@@ -211,7 +211,7 @@ def files_naming(op_types: list[str]) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {op: set() for op in op_types}
     sources = [*cpp_files(), *sorted(EXECUTOR.rglob("*.py"))]
     for path in sources:
-        # A slot may have the name of another op (`softmax`): where a file declares it, it means that.
+        # A slot may be called like another op (`softmax`); its file then means the slot.
         slots = set(re.findall(r'\.(?:In|Out)\("([^"]+)"', path.read_text()))
         for op in names.keys() & (set(literals(path)) - slots):
             names[op].add(where(path))
