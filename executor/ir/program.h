@@ -1,11 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/tensor.h"
@@ -30,6 +30,8 @@ class Program {
   // A program file's bytes: parsed and verified; an error names block, op and rule.
   static std::shared_ptr<Program> Parse(std::string_view bytes, SchemaLookup schemas);
   std::string Serialize() const;
+  // Back to an earlier state of this program, when a pass failed half-way.
+  void Restore(const proto::ProgramDesc& earlier);
 
   const proto::ProgramDesc& desc() const { return desc_; }
   const std::string& name() const { return desc_.name(); }
@@ -56,6 +58,10 @@ class Program {
   proto::OpDesc& InsertOp(int block, proto::OpDesc op, int position = -1);
   const proto::OpDesc* FindOp(uint32_t id, int* block = nullptr) const;
 
+  // `prefix`, or with a number behind it when an op has that name already.
+  std::string UniqueOpName(const std::string& prefix) const;
+  bool HasOpName(const std::string& name) const { return op_names_.count(name) != 0; }
+
   // Index of the frame in desc().frames.
   uint32_t InternFrame(const SourceFrame& frame);
   SourceFrame frame(uint32_t index) const;
@@ -74,6 +80,7 @@ class Program {
   uint32_t version_ = 0;
   mutable std::atomic<uint64_t> runs_{0};
   std::vector<std::unordered_map<std::string, int>> vars_;
+  std::unordered_set<std::string> op_names_;
   std::unordered_map<std::string, uint32_t> strings_;
   std::unordered_map<uint64_t, uint32_t> frames_;
 };

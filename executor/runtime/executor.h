@@ -40,6 +40,8 @@ class CompiledPlan {
 // cache of the latest 32 plans.
 class Executor {
  public:
+  Executor();
+  ~Executor();
   std::vector<Tensor> Run(const std::shared_ptr<const Program>& program, const std::vector<Feed>& feeds,
                           const std::vector<std::string>& fetches, Scope& scope);
   std::shared_ptr<CompiledPlan> PlanFor(const std::shared_ptr<const Program>& program,
@@ -51,8 +53,5 @@ class Executor {
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
 };
-
-// Checks names, dtypes and shapes of feeds and names of fetches: one sentence each.
-void CheckFeeds(const Program& program, const std::vector<Feed>& feeds);
 
 }  // namespace opstep

@@ -61,10 +61,13 @@ std::shared_ptr<Hook> CurrentHook();
 void SetInterruptPoll(void (*poll)());
 void PollInterrupt();
 
-// What PollInterrupt throws: the language above has its own error pending.
-class Interrupted : public std::exception {
+// An error of an op, with its type before and its place after: "[log] … (train.py:41, op #12 log_0)".
+class OpError : public Error {
  public:
-  const char* what() const noexcept override { return "interrupted"; }
+  using Error::Error;
 };
+
+// What PollInterrupt throws: the language above has its own error pending.
+struct Interrupted {};
 
 }  // namespace opstep

@@ -1,0 +1,199 @@
+#include "ir/verify.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "ir/op_view.h"
+
+namespace opstep {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+// Every rule has a name; the error says which one was broken and where.
+class Verifier {
+ public:
+  Verifier(const proto::ProgramDesc& program, SchemaLookup schemas)
+      : program_(program), schemas_(schemas) {}
+
+  void Run() {
+    Require(program_.blocks_size() > 0, "has-a-block", "the program has no block");
+    Require(program_.blocks(0).parent() == -1, "block-tree", "block 0 must not have a parent");
+    for (const proto::CodeFrame& frame : program_.frames()) {
+      Require(HasString(frame.file()) && HasString(frame.function()), "frame-index",
+              "a source frame points outside the table of strings");
+    }
+    vars_.resize(program_.blocks_size());
+    depth_.resize(program_.blocks_size());
+    for (block_ = 0; block_ < program_.blocks_size(); ++block_) BlockVars(program_.blocks(block_));
+    for (block_ = 0; block_ < program_.blocks_size(); ++block_) {
+      for (const proto::OpDesc& op : program_.blocks(block_).ops()) {
+        op_ = &op;
+        OneOp(op);
+        op_ = nullptr;
+      }
+    }
+    for (int b = 1; b < program_.blocks_size(); ++b) {
+      block_ = b;
+      Require(owners_.count(b) <= 1, "block-owner", "the block is run by more than one op");
+    }
+  }
+
+ private:
+  template <typename... Args>
+  void Require(bool condition, std::string_view rule, Args&&... what) const {
+    if (condition) return;
+    std::string where = Cat("block ", block_);
+    if (op_ != nullptr) where += Cat(", op #", op_->id(), " ", op_->name());
+    Fail("program '", program_.name(), "' is not legal: ", what..., " (", where, ", rule ", rule, ")");
+  }
+
+  bool HasString(uint32_t i) const { return i < static_cast<uint32_t>(program_.strings_size()); }
+
+  void BlockVars(const proto::BlockDesc& block) {
+    if (block_ > 0) {
+      // A parent comes before its children: so there is no cycle.
+      Require(block.parent() >= 0 && block.parent() < block_, "block-tree",
+              "its parent ", block.parent(), " is not an earlier block");
+      depth_[block_] = depth_[block.parent()] + 1;
+      Require(depth_[block_] <= kMaxDepth, "block-depth", "blocks are nested more than ", kMaxDepth,
+              " deep");
+    }
+    for (const proto::VarDesc& var : block.vars()) {
+      Require(!var.name().empty(), "var-name", "a variable has no name");
+      Require(vars_[block_].insert(var.name()).second, "var-name", "variable '", var.name(),
+              "' is there twice");
+      Require(var.kind() == proto::TENSOR, "var-kind", "variable '", var.name(), "' is of no known kind");
+      Require(proto::DataType_IsValid(var.dtype()) && var.dtype() != proto::DATA_TYPE_UNSPECIFIED,
+              "var-dtype", "variable '", var.name(), "' has no known dtype");
+      Require(var.dims_size() <= Dims::kMaxRank, "var-dims", "variable '", var.name(), "' has ",
+              var.dims_size(), " dimensions, more than ", Dims::kMaxRank);
+      for (const int64_t size : var.dims()) {
+        Require(size >= -1, "var-dims", "variable '", var.name(), "' has a size of ", size);
+      }
+      Require(!var.parameter() || (block_ == 0 && var.persistable()), "parameter-global",
+              "parameter '", var.name(), "' must be a persistable variable of block 0");
+    }
+  }
+
+  bool Visible(const std::string& name) const {
+    for (int b = block_; b >= 0; b = program_.blocks(b).parent()) {
+      if (vars_[b].count(name) != 0) return true;
+    }
+    return false;
+  }
+
+  void OneOp(const proto::OpDesc& op) {
+    Require(op.id() > 0 && op.id() < program_.next_op_id() && ids_.insert(op.id()).second, "op-id",
+            "its id is 0, used twice or beyond the program's counter");
+    Require(!op.name().empty() && names_.insert(op.name()).second, "op-name",
+            "its name is empty or used twice");
+    for (const uint32_t frame : op.stack()) {
+      Require(frame < static_cast<uint32_t>(program_.frames_size()), "frame-index",
+              "its stack points outside the table of frames");
+    }
+    const OpSchema* schema = schemas_(op.type());
+    Require(schema != nullptr, "op-type", "there is no op type '", op.type(), "'");
+    Slots(op.inputs(), schema->inputs, "input");
+    Slots(op.outputs(), schema->outputs, "output");
+    Attrs(op, *schema);
+    Aliases(op, *schema);
+  }
+
+  void Slots(const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+             const std::vector<SlotSchema>& schemas, std::string_view side) const {
+    std::set<std::string> seen;
+    for (const proto::Slot& slot : slots) {
+      const auto schema = std::find_if(schemas.begin(), schemas.end(),
+                                       [&](const SlotSchema& s) { return s.name == slot.name(); });
+      Require(schema != schemas.end(), "slot-name", "it has no ", side, " '", slot.name(), "'");
+      Require(seen.insert(slot.name()).second, "slot-name", side, " '", slot.name(), "' is there twice");
+      Require(schema->variadic || slot.vars_size() == 1, "slot-count", side, " '", slot.name(),
+              "' takes one variable, not ", slot.vars_size());
+      for (const std::string& name : slot.vars()) {
+        Require(schema->optional || schema->variadic || !name.empty(), "slot-count", side, " '",
+                slot.name(), "' needs a variable");
+        Require(name.empty() || Visible(name), "var-exists", "variable '", name, "' does not exist");
+      }
+    }
+    for (const SlotSchema& schema : schemas) {
+      Require(schema.optional || schema.variadic || seen.count(schema.name) != 0, "slot-count", side,
+              " '", schema.name, "' is missing");
+    }
+  }
+
+  void Attrs(const proto::OpDesc& op, const OpSchema& schema) {
+    std::set<std::string> seen;
+    for (const proto::Attr& attr : op.attrs()) {
+      const AttrSchema* known = schema.FindAttr(attr.name());
+      Require(known != nullptr && seen.insert(attr.name()).second, "attr-name", "attribute '",
+              attr.name(), "' is unknown or there twice");
+      Require(TypeOf(attr) == known->type, "attr-type", "attribute '", attr.name(), "' must be of type ",
+              NameOf(known->type));
+      if (attr.value_case() == proto::Attr::kBlock) {
+        Require(attr.block() > 0 && attr.block() < program_.blocks_size() &&
+                    program_.blocks(attr.block()).parent() == block_,
+                "block-index", "attribute '", attr.name(), "' names block ", attr.block(),
+                ", which is not a child of this block");
+        owners_.insert(attr.block());
+      }
+      if (attr.value_case() == proto::Attr::kDtype) {
+        Require(proto::DataType_IsValid(attr.dtype()) && attr.dtype() != proto::DATA_TYPE_UNSPECIFIED,
+                "attr-type", "attribute '", attr.name(), "' has no known dtype");
+      }
+      if (attr.value_case() == proto::Attr::kTensor) Literal(attr);
+    }
+    for (const AttrSchema& known : schema.attrs) {
+      Require(seen.count(known.name) != 0, "attr-name", "attribute '", known.name, "' is missing");
+    }
+  }
+
+  void Literal(const proto::Attr& attr) const {
+    const proto::TensorLiteral& t = attr.tensor();
+    bool good = proto::DataType_IsValid(t.dtype()) && t.dtype() != proto::DATA_TYPE_UNSPECIFIED &&
+                t.dims_size() <= Dims::kMaxRank;
+    int64_t elements = 1;
+    for (const int64_t size : t.dims()) {
+      good = good && size >= 0 && !__builtin_mul_overflow(elements, size, &elements);
+    }
+    int64_t bytes = 0;
+    good = good && !__builtin_mul_overflow(elements, SizeOf(static_cast<DType>(t.dtype())), &bytes) &&
+           bytes == static_cast<int64_t>(t.data().size());
+    Require(good, "attr-tensor", "the bytes of attribute '", attr.name(), "' do not fit its shape");
+  }
+
+  // An op may write a variable that it reads only where it says that it works in place.
+  void Aliases(const proto::OpDesc& op, const OpSchema& schema) const {
+    std::set<std::string> written;
+    for (const proto::Slot& out : op.outputs()) {
+      const SlotSchema* out_schema = schema.FindOutput(out.name());
+      for (const std::string& name : out.vars()) {
+        if (name.empty()) continue;
+        Require(written.insert(name).second, "one-writer", "it writes variable '", name, "' twice");
+        if (out_schema->variadic) continue;
+        for (const proto::Slot& in : op.inputs()) {
+          const bool same = std::find(in.vars().begin(), in.vars().end(), name) != in.vars().end();
+          Require(!same || out_schema->inplace_of == in.name(), "in-place", "it reads and writes '", name,
+                  "' but cannot work in place");
+        }
+      }
+    }
+  }
+
+  const proto::ProgramDesc& program_;
+  const SchemaLookup schemas_;
+  int block_ = 0;
+  const proto::OpDesc* op_ = nullptr;
+  std::vector<std::unordered_set<std::string>> vars_;
+  std::vector<int> depth_;
+  std::unordered_set<uint32_t> ids_;
+  std::unordered_set<std::string> names_;
+  std::multiset<int> owners_;
+};
+
+}  // namespace
+
+void Verify(const proto::ProgramDesc& program, SchemaLookup schemas) { Verifier(program, schemas).Run(); }
+
+}  // namespace opstep

@@ -1,0 +1,169 @@
+#include "passes/build.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+
+namespace opstep {
+namespace {
+
+using Slots = google::protobuf::RepeatedPtrField<proto::Slot>;
+
+template <typename Items>
+std::string Suggest(std::string_view name, const Items& items) {
+  std::vector<std::string> names;
+  for (const auto& item : items) names.push_back(item.name);
+  if (const std::string near = Nearest(name, names); !near.empty()) return "; did you mean '" + near + "'?";
+  std::string all;
+  for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
+  return names.empty() ? "" : "; it has " + all;
+}
+
+// Puts the slots into schema order and takes empty ones out.
+void OrderSlots(Slots& slots, const std::vector<SlotSchema>& schemas, std::string_view side) {
+  Slots ordered;
+  for (const proto::Slot& slot : slots) {
+    const bool known = std::any_of(schemas.begin(), schemas.end(),
+                                   [&](const SlotSchema& s) { return s.name == slot.name(); });
+    OPSTEP_CHECK(known, "there is no ", side, " '", slot.name(), "'", Suggest(slot.name(), schemas));
+  }
+  for (const SlotSchema& schema : schemas) {
+    bool there = false;
+    for (proto::Slot& slot : slots) {
+      if (slot.name() != schema.name) continue;
+      const bool any = std::any_of(slot.vars().begin(), slot.vars().end(),
+                                   [](const std::string& name) { return !name.empty(); });
+      if (!any) continue;
+      OPSTEP_CHECK(!there, side, " '", slot.name(), "' is given twice");
+      OPSTEP_CHECK(schema.variadic || slot.vars_size() == 1, side, " '", slot.name(),
+                   "' takes one variable, not ", slot.vars_size());
+      there = true;
+      *ordered.Add() = slot;
+    }
+    OPSTEP_CHECK(there || schema.optional || schema.variadic, side, " '", schema.name, "' is missing");
+  }
+  slots.Swap(&ordered);
+}
+
+void FillAttrs(proto::OpDesc& op, const OpSchema& schema) {
+  std::map<std::string, proto::Attr> attrs;
+  for (proto::Attr& attr : *op.mutable_attrs()) {
+    const AttrSchema* known = schema.FindAttr(attr.name());
+    OPSTEP_CHECK(known != nullptr, "there is no attribute '", attr.name(), "'",
+                 Suggest(attr.name(), schema.attrs));
+    // A whole number is a fine value for a float.
+    if (known->type == AttrType::kFloat && attr.value_case() == proto::Attr::kI) {
+      attr.set_f(static_cast<double>(attr.i()));
+    }
+    OPSTEP_CHECK(TypeOf(attr) == known->type, "attribute '", attr.name(), "' must be of type ",
+                 NameOf(known->type));
+    attrs[attr.name()] = attr;
+  }
+  for (const AttrSchema& known : schema.attrs) {
+    if (attrs.count(known.name) != 0) continue;
+    OPSTEP_CHECK(known.default_value.has_value(), "attribute '", known.name, "' is missing");
+    attrs[known.name] = *known.default_value;
+  }
+  op.clear_attrs();
+  for (auto& [name, attr] : attrs) *op.add_attrs() = std::move(attr);
+}
+
+std::vector<VarType> InputTypes(const Program& program, int block, const proto::OpDesc& op,
+                                const OpSchema& schema) {
+  for (const proto::Slot& slot : op.inputs()) {
+    const SlotSchema& known = *schema.FindInput(slot.name());
+    for (const std::string& name : slot.vars()) {
+      if (name.empty()) continue;
+      const proto::VarDesc* var = program.FindVar(block, name);
+      OPSTEP_CHECK(var != nullptr, known.name, " is '", name, "', which is no variable of this program");
+      const DType dtype = static_cast<DType>(var->dtype());
+      OPSTEP_CHECK(known.dtypes.Has(dtype), known.name, " ('", name, "') is ", NameOf(dtype),
+                   "; it takes ", known.dtypes.Names());
+    }
+  }
+  std::vector<VarType> types;
+  for (const std::string& name : FlatInputs(op)) {
+    types.push_back(name.empty() ? VarType{} : TypeOf(*program.FindVar(block, name)));
+  }
+  return types;
+}
+
+bool Compatible(const Dims& a, const Dims& b) {
+  if (a.rank() != b.rank()) return false;
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a[i] >= 0 && b[i] >= 0 && a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+void CheckOutput(const proto::VarDesc& var, const VarType& type) {
+  if (var.dtype() == proto::DATA_TYPE_UNSPECIFIED) return;
+  const VarType old = TypeOf(var);
+  OPSTEP_CHECK(old.dtype == type.dtype && Compatible(old.dims, type.dims), "it gives ", type.ToString(),
+               " but '", var.name(), "', into which it writes, is ", old.ToString());
+}
+
+std::vector<std::string> Flat(const Slots& slots, const std::vector<SlotSchema>& schemas) {
+  std::vector<std::string> names;
+  for (const SlotSchema& schema : schemas) {
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const proto::Slot& s) { return s.name() == schema.name; });
+    if (slot != slots.end()) {
+      names.insert(names.end(), slot->vars().begin(), slot->vars().end());
+    } else if (!schema.variadic) {
+      names.emplace_back();
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> FlatInputs(const proto::OpDesc& op) {
+  return Flat(op.inputs(), GetOp(op.type()).schema.inputs);
+}
+
+std::vector<std::string> FlatOutputs(const proto::OpDesc& op) {
+  return Flat(op.outputs(), GetOp(op.type()).schema.outputs);
+}
+
+std::vector<VarType> InferTypes(const proto::OpDesc& op, const std::vector<VarType>& inputs) {
+  ShapeContext context{OpView(op), inputs, static_cast<int>(FlatOutputs(op).size())};
+  GetOp(op.type()).shape(context);
+  return context.outs();
+}
+
+const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int position) {
+  try {
+    const OpSchema& schema = GetOp(op.type()).schema;
+    OrderSlots(*op.mutable_inputs(), schema.inputs, "input");
+    OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
+    FillAttrs(op, schema);
+    const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));
+    const std::vector<std::string> outputs = FlatOutputs(op);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].empty()) continue;
+      OPSTEP_CHECK(types[i].dtype != DType::kNone, "its shape rule gave no type for output ", i);
+      if (const proto::VarDesc* var = program.FindVar(block, outputs[i])) CheckOutput(*var, types[i]);
+    }
+    if (op.name().empty()) op.set_name(program.UniqueOpName(op.type() + "_0"));
+    OPSTEP_CHECK(!program.HasOpName(op.name()), "there is already an op named '", op.name(), "'");
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].empty()) continue;
+      proto::VarDesc* var = program.MutableVar(block, outputs[i]);
+      if (var == nullptr) {
+        proto::VarDesc made;
+        made.set_name(outputs[i]);
+        var = &program.CreateVar(block, std::move(made));
+      }
+      if (var->dtype() == proto::DATA_TYPE_UNSPECIFIED) SetType(*var, types[i]);
+    }
+  } catch (const Error& error) {
+    const std::string where = program.Where(op);
+    throw Error(Cat("[", op.type(), "] ", error.what(), where.empty() ? "" : " (" + where + ")"));
+  }
+  return program.InsertOp(block, std::move(op), position);
+}
+
+}  // namespace opstep

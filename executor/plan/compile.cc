@@ -1,0 +1,307 @@
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/verify.h"
+#include "ops/op.h"
+#include "passes/build.h"
+#include "plan/plan.h"
+
+namespace opstep {
+namespace {
+
+uint64_t NextPlanId() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string near = Nearest(name, candidates);
+  return near.empty() ? "" : "; did you mean '" + near + "'?";
+}
+
+class Compiler {
+ public:
+  Compiler(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
+           const std::vector<std::string>& fetches)
+      : program_(std::move(program)), feeds_(feeds), fetches_(fetches), plan_(std::make_shared<Plan>()) {}
+
+  std::shared_ptr<Plan> Run() {
+    Verify(program_->desc(), FindSchema);
+    plan_->id = NextPlanId();
+    plan_->program = program_;
+    plan_->program_id = program_->id();
+    plan_->program_name = program_->name();
+    plan_->program_version = program_->version();
+    plan_->desc = program_->desc();
+    plan_->listing = Print(*program_);
+    plan_->blocks.resize(program_->block_count());
+    plan_->slot_of.resize(program_->block_count());
+    plan_->slots.push_back({.name = "", .type = {}, .storage = Storage::kNothing});
+    for (int b = 0; b < program_->block_count(); ++b) plan_->blocks[b].parent = program_->block(b).parent();
+    BindFeeds();
+    Block(0);
+    BindFetches();
+    LinkArgs();
+    PlanMemory(*plan_);
+    return plan_;
+  }
+
+ private:
+  // ---- feeds and fetches
+
+  std::vector<std::string> FeedNames() const {
+    std::vector<std::string> names;
+    for (const proto::OpDesc& op : plan_->desc.blocks(0).ops()) {
+      if (GetOp(op.type()).role == OpRole::kFeed) names.push_back(FlatOutputs(op)[0]);
+    }
+    return names;
+  }
+
+  void BindFeeds() {
+    std::unordered_set<std::string> computed;
+    for (const proto::OpDesc& op : plan_->desc.blocks(0).ops()) {
+      if (GetOp(op.type()).role == OpRole::kFeed) continue;
+      for (const std::string& name : FlatOutputs(op)) computed.insert(name);
+    }
+    for (const FeedType& feed : feeds_) {
+      const proto::VarDesc* var = program_->FindVarHere(0, feed.name);
+      OPSTEP_CHECK(var != nullptr, "cannot feed '", feed.name, "': program '", program_->name(),
+                   "' has no such variable", DidYouMean(feed.name, FeedNames()));
+      OPSTEP_CHECK(computed.count(feed.name) == 0 && !var->persistable(), "cannot feed '", feed.name,
+                   "': the program computes it itself; only data variables are fed");
+      CheckFeedType(*var, feed.type);
+      const uint32_t slot = AddSlot(0, *var);
+      OPSTEP_CHECK(plan_->slots[slot].storage != Storage::kFeed, "'", feed.name, "' is fed twice");
+      plan_->slots[slot].storage = Storage::kFeed;
+      plan_->slots[slot].type = feed.type;
+      plan_->feed_slots.push_back(slot);
+      fed_.insert(slot);
+    }
+  }
+
+  // Where the variable was declared: " (declared in train.py:12)".
+  std::string Declared(const std::string& name) const {
+    for (const proto::OpDesc& op : plan_->desc.blocks(0).ops()) {
+      if (GetOp(op.type()).role != OpRole::kFeed || FlatOutputs(op)[0] != name) continue;
+      const std::string where = program_->Where(op);
+      return where.empty() ? "" : " (declared in " + where + ")";
+    }
+    return "";
+  }
+
+  void CheckFeedType(const proto::VarDesc& var, const VarType& given) const {
+    const VarType want = TypeOf(var);
+    OPSTEP_CHECK(given.dtype == want.dtype, "cannot feed '", var.name(), "': it is ", NameOf(want.dtype),
+                 " but the value is ", NameOf(given.dtype), Declared(var.name()));
+    bool fits = given.dims.rank() == want.dims.rank();
+    for (int i = 0; fits && i < given.dims.rank(); ++i) {
+      fits = want.dims[i] < 0 || want.dims[i] == given.dims[i];
+    }
+    OPSTEP_CHECK(fits, "cannot feed '", var.name(), "': its shape is ", want.dims.ToString(),
+                 " but the value's is ", given.dims.ToString(), Declared(var.name()));
+  }
+
+  void BindFetches() {
+    for (const std::string& name : fetches_) {
+      const proto::VarDesc* var = program_->FindVarHere(0, name);
+      if (var == nullptr) {
+        std::vector<std::string> names;
+        for (const proto::VarDesc& v : plan_->desc.blocks(0).vars()) names.push_back(v.name());
+        Fail("cannot fetch '", name, "': program '", program_->name(), "' has no such variable",
+             DidYouMean(name, names));
+      }
+      uint32_t slot = plan_->FindSlot(0, name);
+      if (slot == 0 && var->persistable()) {
+        slot = AddSlot(0, *var);
+        plan_->slots[slot].read_first = true;
+      }
+      OPSTEP_CHECK(slot != 0 && (defined_.count(slot) != 0 || plan_->slots[slot].storage != Storage::kArena),
+                   "cannot fetch '", name, "': no op of program '", program_->name(), "' computes it");
+      plan_->fetch_slots.push_back(slot);
+    }
+  }
+
+  // ---- slots
+
+  uint32_t AddSlot(int block, const proto::VarDesc& var) {
+    const auto [it, added] = plan_->slot_of[block].emplace(var.name(), plan_->slots.size());
+    if (!added) return it->second;
+    SlotPlan slot{.name = var.name(), .block = block, .type = {}};
+    if (var.persistable()) {
+      slot.storage = Storage::kScope;
+      slot.type = TypeOf(var);
+      OPSTEP_CHECK(slot.type.dims.known(), "'", var.name(), "' is persistable, so all its sizes must be known, but it is ",
+                   slot.type.ToString());
+      plan_->scope_slots.push_back(static_cast<uint32_t>(plan_->slots.size()));
+    }
+    plan_->slots.push_back(std::move(slot));
+    return it->second;
+  }
+
+  uint32_t SlotOf(int block, const std::string& name) {
+    if (name.empty()) return 0;
+    for (int b = block; b >= 0; b = program_->block(b).parent()) {
+      if (const proto::VarDesc* var = program_->FindVarHere(b, name)) return AddSlot(b, *var);
+    }
+    return 0;
+  }
+
+  // ---- instructions
+
+  void Block(int block) {
+    BlockPlan& code = plan_->blocks[block];
+    for (const proto::OpDesc& op : plan_->desc.blocks(block).ops()) {
+      try {
+        OneOp(block, op);
+      } catch (const Error& error) {
+        if (placed_) throw;
+        placed_ = true;
+        throw Error(Cat("[", op.type(), "] ", error.what(), program_->Place(op)));
+      }
+    }
+    for (size_t i = 0; i < code.code.size(); ++i) code.code[i].index = static_cast<uint32_t>(i);
+  }
+
+  void OneOp(int block, const proto::OpDesc& op) {
+    const OpDef& def = GetOp(op.type());
+    std::vector<uint32_t> ins, outs;
+    for (const std::string& name : FlatInputs(op)) ins.push_back(Input(block, name));
+    for (const std::string& name : FlatOutputs(op)) outs.push_back(SlotOf(block, name));
+
+    for (const proto::Attr& attr : op.attrs()) {
+      if (attr.value_case() == proto::Attr::kBlock) SubBlock(block, attr.block());
+    }
+    Types(op, def, ins, outs);
+
+    std::vector<VarType> in_types, out_types;
+    for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
+    for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
+    Kernel kernel = def.prepare(PrepareContext(OpView(op), std::move(in_types), std::move(out_types)));
+
+    Instruction instruction;
+    instruction.run = kernel.run;
+    instruction.state = kernel.state.get();
+    instruction.n_in = static_cast<uint16_t>(ins.size());
+    instruction.n_out = static_cast<uint16_t>(outs.size());
+    instruction.op_id = op.id();
+    instruction.op = &op;
+    OPSTEP_CHECK(ins.size() <= UINT16_MAX && outs.size() <= UINT16_MAX, "it has too many variables");
+    if (kernel.state != nullptr) plan_->states.push_back(std::move(kernel.state));
+    plan_->args.insert(plan_->args.end(), ins.begin(), ins.end());
+    plan_->args.insert(plan_->args.end(), outs.begin(), outs.end());
+    plan_->blocks[block].code.push_back(instruction);
+  }
+
+  uint32_t Input(int block, const std::string& name) {
+    const uint32_t slot = SlotOf(block, name);
+    if (slot == 0) return 0;
+    SlotPlan& plan = plan_->slots[slot];
+    if (plan.storage == Storage::kScope) {
+      if (defined_.count(slot) == 0) plan.read_first = true;
+    } else {
+      OPSTEP_CHECK(defined_.count(slot) != 0 || fed_.count(slot) != 0, "'", name,
+                   "' is read before any op has written it");
+    }
+    return slot;
+  }
+
+  void SubBlock(int block, int child) {
+    plan_->blocks[child].parent_index = static_cast<uint32_t>(plan_->blocks[block].code.size());
+    std::unordered_set<uint32_t> before = defined_;
+    Block(child);
+    for (const uint32_t slot : defined_) {
+      const SlotPlan& plan = plan_->slots[slot];
+      OPSTEP_CHECK(before.count(slot) != 0 || plan.block == child || plan.storage != Storage::kArena, "'",
+                   plan.name, "' is written only inside a block that may not run: assign to it before");
+    }
+    defined_ = std::move(before);
+  }
+
+  void Types(const proto::OpDesc& op, const OpDef& def, const std::vector<uint32_t>& ins,
+             const std::vector<uint32_t>& outs) {
+    std::vector<VarType> in_types;
+    for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
+    ShapeContext context(OpView(op), std::move(in_types), static_cast<int>(outs.size()));
+    def.shape(context);
+    for (size_t i = 0; i < outs.size(); ++i) {
+      if (outs[i] == 0) continue;
+      SlotPlan& slot = plan_->slots[outs[i]];
+      if (def.role == OpRole::kFeed) {
+        OPSTEP_CHECK(fed_.count(outs[i]) != 0, "'", slot.name, "' must be fed: it is ",
+                     context.outs()[i].ToString());
+      } else if (slot.type.dtype == DType::kNone) {
+        slot.type = context.outs()[i];
+        OPSTEP_CHECK(slot.type.dims.known(), "the shape of '", slot.name, "' is not known: ",
+                     slot.type.ToString());
+      } else {
+        // kNone: the op leaves the variable as it is.
+        OPSTEP_CHECK(context.outs()[i].dtype == DType::kNone || slot.type == context.outs()[i],
+                     "it would change '", slot.name, "' from ", slot.type.ToString(), " to ",
+                     context.outs()[i].ToString());
+      }
+      defined_.insert(outs[i]);
+    }
+  }
+
+  void LinkArgs() {
+    const uint32_t* next = plan_->args.data();
+    // Args were appended in the order in which ops were finished, sub-blocks before the op that runs them.
+    Link(0, next);
+  }
+
+  void Link(int block, const uint32_t*& next) {
+    for (Instruction& instruction : plan_->blocks[block].code) {
+      for (const proto::Attr& attr : instruction.op->attrs()) {
+        if (attr.value_case() == proto::Attr::kBlock) Link(attr.block(), next);
+      }
+      instruction.args = next;
+      next += instruction.n_in + instruction.n_out;
+    }
+  }
+
+  const std::shared_ptr<const Program> program_;
+  const std::vector<FeedType>& feeds_;
+  const std::vector<std::string>& fetches_;
+  std::shared_ptr<Plan> plan_;
+  std::unordered_set<uint32_t> fed_;
+  // Slots that hold a value at the op that is looked at.
+  std::unordered_set<uint32_t> defined_;
+  // An error has its place already.
+  bool placed_ = false;
+};
+
+}  // namespace
+
+uint32_t Plan::FindSlot(int block, std::string_view name) const {
+  for (int b = block; b >= 0; b = blocks[b].parent) {
+    const auto it = slot_of[b].find(std::string(name));
+    if (it != slot_of[b].end()) return it->second;
+  }
+  return 0;
+}
+
+std::vector<SourceFrame> Plan::StackOf(const proto::OpDesc& op) const {
+  std::vector<SourceFrame> stack;
+  for (const uint32_t index : op.stack()) {
+    const proto::CodeFrame& frame = desc.frames(static_cast<int>(index));
+    stack.push_back({desc.strings(frame.file()), desc.strings(frame.function()), frame.line()});
+  }
+  return stack;
+}
+
+std::string Plan::PlaceOf(const Instruction& instruction) const {
+  const std::vector<SourceFrame> stack = StackOf(*instruction.op);
+  std::string text = " (";
+  if (!stack.empty()) {
+    const std::string& file = stack[0].file;
+    text += Cat(file.substr(file.find_last_of('/') + 1), ":", stack[0].line, ", ");
+  }
+  return text + Cat("op #", instruction.op_id, " ", instruction.op->name(), ")");
+}
+
+std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
+                              const std::vector<std::string>& fetches) {
+  return Compiler(std::move(program), feeds, fetches).Run();
+}
+
+}  // namespace opstep

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "ops/op.h"
+#include "plan/plan.h"
+
+namespace opstep {
+namespace {
+
+// Bytes that are in use from one instruction of a block to another.
+struct Buffer {
+  uint32_t first = SlotPlan::kNever;
+  uint32_t last = 0;
+  size_t bytes = 0;
+  size_t offset = 0;
+  std::vector<uint32_t> slots;
+  int block = -1;  // or all of a sub-block's memory
+};
+
+class Planner {
+ public:
+  explicit Planner(Plan& plan) : plan_(plan), home_(plan.slots.size(), -1) {
+    for (const uint32_t slot : plan.fetch_slots) fetched_.push_back(slot);
+  }
+
+  void Run() {
+    plan_.fast_bytes = Layout(0);
+    for (SlotPlan& slot : plan_.slots) {
+      if (slot.storage != Storage::kArena) continue;
+      slot.inspect_offset = plan_.inspect_bytes;
+      plan_.inspect_bytes += Align(Bytes(slot));
+    }
+  }
+
+ private:
+  static size_t Bytes(const SlotPlan& slot) {
+    return static_cast<size_t>(slot.type.dims.numel()) * SizeOf(slot.type.dtype);
+  }
+
+  // Lays out a block's own variables and, inside, those of its sub-blocks. Gives the size; offsets
+  // are relative to the block's memory.
+  size_t Layout(int block) {
+    std::unordered_map<uint32_t, Buffer> uses;
+    std::vector<Buffer> buffers;
+    std::unordered_map<uint32_t, uint32_t> writes;
+    CollectUses(block, block, 0, uses, writes);
+    for (const auto& [slot, index] : writes) plan_.slots[slot].first_write = index;
+    for (const Instruction& instruction : plan_.blocks[block].code) {
+      for (const proto::Attr& attr : instruction.op->attrs()) {
+        if (attr.value_case() != proto::Attr::kBlock) continue;
+        const size_t bytes = Layout(attr.block());
+        buffers.push_back({.first = instruction.index, .last = instruction.index, .bytes = bytes,
+                           .slots = {}, .block = attr.block()});
+      }
+    }
+    const uint32_t end = static_cast<uint32_t>(plan_.blocks[block].code.size());
+    std::vector<uint32_t> order;
+    for (auto& [slot, use] : uses) {
+      const bool fetched = std::find(fetched_.begin(), fetched_.end(), slot) != fetched_.end();
+      plan_.slots[slot].released_after = fetched ? SlotPlan::kNever : use.last;
+      if (fetched) use.last = end;
+      order.push_back(slot);
+    }
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(uses.at(a).first, a) < std::pair(uses.at(b).first, b);
+    });
+    for (const uint32_t slot : order) {
+      const Buffer& use = uses.at(slot);
+      if (TakeOver(block, slot, use, buffers)) continue;
+      home_[slot] = static_cast<int>(buffers.size());
+      buffers.push_back({.first = use.first, .last = use.last, .bytes = Align(Bytes(plan_.slots[slot])),
+                         .slots = {slot}});
+    }
+    const size_t total = Place(buffers);
+    for (const Buffer& buffer : buffers) {
+      for (const uint32_t slot : buffer.slots) plan_.slots[slot].fast_offset = buffer.offset;
+      if (buffer.block >= 0) Shift(buffer.block, buffer.offset);
+    }
+    return total;
+  }
+
+  // First and last use of the variables of `home`, in its instructions; what happens in a sub-block
+  // happens at the instruction that runs it.
+  void CollectUses(int home, int block, uint32_t at, std::unordered_map<uint32_t, Buffer>& uses,
+                   std::unordered_map<uint32_t, uint32_t>& writes) const {
+    for (const Instruction& instruction : plan_.blocks[block].code) {
+      const uint32_t index = block == home ? instruction.index : at;
+      const std::vector<bool> shape_only = ShapeOnly(instruction);
+      for (int i = 0; i < instruction.n_in + instruction.n_out; ++i) {
+        const uint32_t slot = instruction.args[i];
+        const SlotPlan& plan = plan_.slots[slot];
+        if (plan.block != home || plan.storage == Storage::kNothing) continue;
+        if (i >= instruction.n_in) {
+          const auto [it, added] = writes.emplace(slot, index);
+          it->second = std::min(it->second, index);
+        }
+        if (plan.storage != Storage::kArena) continue;
+        if (i < instruction.n_in && shape_only[i]) continue;
+        Buffer& use = uses[slot];
+        use.first = std::min(use.first, index);
+        use.last = std::max(use.last, index);
+      }
+      for (const proto::Attr& attr : instruction.op->attrs()) {
+        if (attr.value_case() == proto::Attr::kBlock) CollectUses(home, attr.block(), index, uses, writes);
+      }
+    }
+  }
+
+  static std::vector<bool> ShapeOnly(const Instruction& instruction) {
+    std::vector<bool> flags(instruction.n_in, false);
+    const std::vector<SlotSchema>& inputs = FindSchema(instruction.op->type())->inputs;
+    for (size_t i = 0; i < inputs.size() && i < flags.size(); ++i) flags[i] = inputs[i].shape_only;
+    return flags;
+  }
+
+  // Lets an output live in the memory of an input that nobody needs afterwards.
+  bool TakeOver(int block, uint32_t slot, const Buffer& use, std::vector<Buffer>& buffers) {
+    const Instruction& writer = plan_.blocks[block].code[use.first];
+    const OpSchema& schema = *FindSchema(writer.op->type());
+    for (size_t o = 0; o < schema.outputs.size() && o < writer.n_out; ++o) {
+      if (writer.args[writer.n_in + o] != slot || schema.outputs[o].inplace_of.empty()) continue;
+      for (size_t i = 0; i < schema.inputs.size() && i < writer.n_in; ++i) {
+        if (schema.inputs[i].name != schema.outputs[o].inplace_of) continue;
+        const uint32_t input = writer.args[i];
+        SlotPlan& from = plan_.slots[input];
+        const bool dies = from.storage == Storage::kArena && from.block == block && home_[input] >= 0 &&
+                          from.released_after == writer.index && !from.taken_in_place;
+        if (!dies || from.type != plan_.slots[slot].type) continue;
+        Buffer& buffer = buffers[home_[input]];
+        buffer.last = std::max(buffer.last, use.last);
+        buffer.slots.push_back(slot);
+        home_[slot] = home_[input];
+        from.taken_in_place = true;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Large ones first, each at the lowest place that is free during its life.
+  static size_t Place(std::vector<Buffer>& buffers) {
+    std::vector<Buffer*> order;
+    for (Buffer& buffer : buffers) order.push_back(&buffer);
+    std::stable_sort(order.begin(), order.end(), [](Buffer* a, Buffer* b) { return a->bytes > b->bytes; });
+    std::vector<Buffer*> placed;  // by offset
+    size_t total = 0;
+    for (Buffer* buffer : order) {
+      size_t offset = 0;
+      for (const Buffer* other : placed) {
+        if (other->last < buffer->first || buffer->last < other->first) continue;
+        if (offset + buffer->bytes <= other->offset) break;
+        offset = std::max(offset, other->offset + other->bytes);
+      }
+      buffer->offset = offset;
+      total = std::max(total, offset + buffer->bytes);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), buffer,
+                                     [](Buffer* a, Buffer* b) { return a->offset < b->offset; }),
+                    buffer);
+    }
+    return total;
+  }
+
+  void Shift(int block, size_t by) {
+    for (SlotPlan& slot : plan_.slots) {
+      if (slot.block == block && slot.storage == Storage::kArena) slot.fast_offset += by;
+    }
+    for (size_t child = 0; child < plan_.blocks.size(); ++child) {
+      if (plan_.blocks[child].parent == block) Shift(static_cast<int>(child), by);
+    }
+  }
+
+  Plan& plan_;
+  // Index of a slot's buffer while its block is laid out.
+  std::vector<int> home_;
+  std::vector<uint32_t> fetched_;
+};
+
+}  // namespace
+
+void PlanMemory(Plan& plan) { Planner(plan).Run(); }
+
+}  // namespace opstep

@@ -1,0 +1,126 @@
+#include "runtime/frame.h"
+
+#include <cstring>
+
+#include "runtime/hook_state.h"
+#include "runtime/interrupt.h"
+
+namespace opstep {
+
+Frame::Level::Level(Frame* frame, int block, uint64_t iteration)
+    : frame(frame), context(frame->slots_.data(), frame) {
+  this->parent = frame->top_;
+  this->block = block;
+  this->iteration = iteration;
+  // The loop does not write down where it is; the context of the block around knows.
+  if (Level* outer = frame->top_) outer->instruction = static_cast<const Instruction*>(outer->context.call);
+  frame->top_ = this;
+}
+
+Frame::Level::~Level() { frame->top_ = static_cast<Level*>(const_cast<Activation*>(parent)); }
+
+Frame::Frame(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)),
+      slots_of_block_(plan_->blocks.size()),
+      shapes_(plan_->blocks.size(), PlanShape::kFast),
+      bound_(plan_->blocks.size(), false) {
+  slots_.reserve(plan_->slots.size());
+  for (size_t i = 0; i < plan_->slots.size(); ++i) {
+    const SlotPlan& slot = plan_->slots[i];
+    slots_.emplace_back(slot.storage == Storage::kNothing ? Tensor() : Tensor(slot.type));
+    if (slot.storage == Storage::kArena) slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
+  }
+}
+
+void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
+  BindFeeds(feeds);
+  BindScope(scope);
+  step_ = plan_->program->runs().fetch_add(1) + 1;
+  const ActiveRun active(*plan_);
+  RunBlock(0, 0);
+}
+
+Tensor Frame::Fetch(uint32_t slot) const {
+  const Tensor& from = slots_[slot];
+  Tensor copy = Tensor::Allocate(from.type());
+  if (from.bytes() != 0) std::memcpy(copy.data, from.data, from.bytes());
+  return copy;
+}
+
+void Frame::BindFeeds(const std::vector<Feed>& feeds) {
+  for (size_t i = 0; i < feeds.size(); ++i) slots_[plan_->feed_slots[i]].data = feeds[i].tensor.data;
+}
+
+void Frame::BindScope(Scope& scope) {
+  for (const uint32_t index : plan_->scope_slots) {
+    const SlotPlan& slot = plan_->slots[index];
+    Tensor value = slot.read_first ? scope.Find(slot.name) : scope.FindOrAllocate(slot.name, slot.type);
+    OPSTEP_CHECK(value, "'", slot.name, "' has no value yet: run the startup program first, or set it in the scope");
+    OPSTEP_CHECK(value.type() == slot.type, "'", slot.name, "' is ", slot.type.ToString(),
+                 " in program '", plan_->program_name, "' but ", value.type().ToString(), " in the scope");
+    slots_[index] = std::move(value);
+  }
+}
+
+void Frame::EnterBlock(Level& level) {
+  if (hook_epoch_ != hook_epoch.load(std::memory_order_acquire)) [[unlikely]] {
+    hook_epoch_ = hook_epoch.load(std::memory_order_acquire);
+    hook_ = CurrentHook();
+  }
+  const PlanShape wanted = hook_ == nullptr ? PlanShape::kFast : PlanShape::kInspect;
+  if (!bound_[level.block] || shapes_[level.block] != wanted) UseShape(level.block, wanted);
+  if (hook_ != nullptr) {
+    after_ = false;
+    hook_->EnterBlock(*this);
+  }
+}
+
+void Frame::UseShape(int block, PlanShape shape) {
+  const bool fast = shape == PlanShape::kFast;
+  std::shared_ptr<void>& arena = fast ? fast_arena_ : inspect_arena_;
+  if (arena == nullptr) arena = AllocateAligned(fast ? plan_->fast_bytes : plan_->inspect_bytes);
+  for (const uint32_t index : slots_of_block_[block]) {
+    const SlotPlan& slot = plan_->slots[index];
+    slots_[index].data = static_cast<char*>(arena.get()) + (fast ? slot.fast_offset : slot.inspect_offset);
+  }
+  shapes_[block] = shape;
+  bound_[block] = true;
+}
+
+void Frame::Failed(Level& level, const char* what) {
+  const Instruction& instruction = *static_cast<const Instruction*>(level.context.call);
+  level.instruction = &instruction;
+  after_ = false;
+  const OpError error(Cat("[", instruction.op->type(), "] ", what, plan_->PlaceOf(instruction)));
+  if (hook_ != nullptr) hook_->OnError(*this, error);
+  throw error;
+}
+
+ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const {
+  const SlotPlan& slot = plan_->slots[index];
+  if (slots_[index].data == nullptr) return ValueState::kNotWritten;
+  if (slot.storage == Storage::kFeed) return ValueState::kPresent;
+  // The level of the slot's own block, and the level inside it, if the run is in a sub-block.
+  const Activation* level = top_;
+  const Activation* inner = nullptr;
+  while (level != nullptr && level->block != slot.block) {
+    inner = level;
+    level = level->parent;
+  }
+  if (level == nullptr || level->instruction == nullptr) return ValueState::kNotWritten;
+  const uint32_t at = level->instruction->index;
+  const bool done = inner == nullptr && after_;
+  if (slot.storage == Storage::kScope) {
+    if (slot.read_first) return ValueState::kPresent;
+  }
+  // A variable that a block around it also wrote is written before any sub-block runs.
+  const bool written = slot.first_write < at || (slot.first_write == at && (done || inner != nullptr));
+  if (!written) return ValueState::kNotWritten;
+  if (slot.storage != Storage::kArena || shapes_[slot.block] == PlanShape::kInspect) return ValueState::kPresent;
+  const bool gone = at > slot.released_after || (at == slot.released_after && done && slot.taken_in_place);
+  if (!gone) return ValueState::kPresent;
+  if (released_by != nullptr) *released_by = &plan_->blocks[slot.block].code[slot.released_after];
+  return ValueState::kReleased;
+}
+
+}  // namespace opstep

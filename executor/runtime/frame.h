@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/hook.h"
+
+namespace opstep {
+
+// The memory of one run of a plan, used by one thread at a time and kept for the next run.
+class Frame final : public FrameView, public BlockRunner {
+ public:
+  explicit Frame(std::shared_ptr<const Plan> plan);
+
+  // Runs the plan once. Values are there until the next Run.
+  void Run(const std::vector<Feed>& feeds, Scope& scope);
+  // A copy that owns its memory.
+  Tensor Fetch(uint32_t slot) const;
+
+  // One pass over a block's instructions: the loop that everything runs through.
+  void RunBlock(int block, uint64_t iteration) override;
+
+  const Plan& plan() const override { return *plan_; }
+  PlanShape shape() const override { return shapes_[top_->block]; }
+  uint64_t step() const override { return step_; }
+  const Activation& top() const override { return *top_; }
+  bool after() const override { return after_; }
+  ValueState StateOf(uint32_t slot, const Instruction** released_by = nullptr) const override;
+  const Tensor& tensor(uint32_t slot) const override { return slots_[slot]; }
+
+ private:
+  // An activation and the context of its kernels, which knows the instruction that runs.
+  struct Level : Activation {
+    Frame* frame;
+    KernelContext context;
+    Level(Frame* frame, int block, uint64_t iteration);
+    ~Level();
+  };
+
+  void BindFeeds(const std::vector<Feed>& feeds);
+  void BindScope(Scope& scope);
+  // The start of a block is a safe point: nothing of its own is alive, so its shape may change.
+  void EnterBlock(Level& level);
+  void UseShape(int block, PlanShape shape);
+  void RunWatched(const Instruction& instruction, Level& level);
+  [[noreturn]] void Failed(Level& level, const char* what);
+
+  const std::shared_ptr<const Plan> plan_;
+  std::vector<Tensor> slots_;
+  std::vector<std::vector<uint32_t>> slots_of_block_;
+  std::vector<PlanShape> shapes_;
+  std::vector<bool> bound_;
+  std::shared_ptr<void> fast_arena_;
+  std::shared_ptr<void> inspect_arena_;
+
+  std::shared_ptr<Hook> hook_;
+  uint64_t hook_epoch_ = 0;
+  Level* top_ = nullptr;
+  bool after_ = false;
+  uint64_t step_ = 0;
+};
+
+}  // namespace opstep

@@ -1,0 +1,46 @@
+#include "runtime/hook.h"
+
+#include <mutex>
+
+#include "runtime/hook_state.h"
+
+namespace opstep {
+namespace {
+
+std::mutex& HookMutex() {
+  static std::mutex* mutex = new std::mutex;
+  return *mutex;
+}
+
+std::shared_ptr<Hook>& TheHook() {
+  static auto* hook = new std::shared_ptr<Hook>;
+  return *hook;
+}
+
+std::atomic<void (*)()> interrupt_poll{nullptr};
+
+}  // namespace
+
+std::atomic<uint64_t> hook_epoch{0};
+
+void SetHook(std::shared_ptr<Hook> hook) {
+  std::shared_ptr<Hook> old;
+  {
+    const std::lock_guard lock(HookMutex());
+    old = std::exchange(TheHook(), std::move(hook));
+    hook_epoch.fetch_add(1, std::memory_order_release);
+  }
+}
+
+std::shared_ptr<Hook> CurrentHook() {
+  const std::lock_guard lock(HookMutex());
+  return TheHook();
+}
+
+void SetInterruptPoll(void (*poll)()) { interrupt_poll = poll; }
+
+void PollInterrupt() {
+  if (void (*poll)() = interrupt_poll.load()) poll();
+}
+
+}  // namespace opstep

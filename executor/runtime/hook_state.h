@@ -1,0 +1,23 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "plan/plan.h"
+
+namespace opstep {
+
+// Rises with every SetHook, so that a run need not take a lock to see that nothing changed.
+extern std::atomic<uint64_t> hook_epoch;
+
+// All that a run pays for each op while nobody looks: one relaxed load and one branch not taken.
+// OPSTEP_NO_HOOK exists only for the benchmark that measures this price.
+inline bool Watched([[maybe_unused]] const Instruction& instruction) {
+#ifdef OPSTEP_NO_HOOK
+  return false;
+#else
+  return instruction.watch.load(std::memory_order_relaxed) != 0;
+#endif
+}
+
+}  // namespace opstep

@@ -1,0 +1,94 @@
+#include "runtime/interrupt.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/hook.h"
+
+namespace opstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+void ForEach(const Plan& plan, void (*change)(std::atomic<uint8_t>&)) {
+  for (const BlockPlan& block : plan.blocks) {
+    for (const Instruction& instruction : block.code) change(instruction.watch);
+  }
+}
+
+// One thread, there only while there are runs: it sleeps 0.1 s at a time, never blocks on anything
+// but `mutex_`, and ends by itself after a second without runs. Never destroyed, so that a run on
+// another thread at process exit finds it intact.
+class Ticker {
+ public:
+  static Ticker& Get() {
+    static Ticker* ticker = new Ticker;
+    return *ticker;
+  }
+
+  void Add(const Plan& plan) {
+    const std::lock_guard lock(mutex_);
+    ++runs_[&plan].count;
+    if (alive_) return;
+    alive_ = true;
+    std::thread([this] { Loop(); }).detach();
+  }
+
+  void Remove(const Plan& plan) {
+    const std::lock_guard lock(mutex_);
+    const auto it = runs_.find(&plan);
+    if (--it->second.count == 0) runs_.erase(it);
+  }
+
+ private:
+  struct Run {
+    int count = 0;
+    bool seen = false;
+  };
+
+  Ticker() {
+    // The child of a fork has no ticker thread and no other run.
+    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
+                   [] {
+                     Get().mutex_.unlock();
+                     Get().alive_ = false;
+                   });
+  }
+
+  void Loop() {
+    for (int idle = 0;;) {
+      std::this_thread::sleep_for(100ms);
+      const std::lock_guard lock(mutex_);
+      idle = runs_.empty() ? idle + 1 : 0;
+      if (idle == 10) {
+        alive_ = false;
+        return;
+      }
+      for (auto& [plan, run] : runs_) {
+        // A run that has just begun is not asked yet.
+        if (run.seen) ForEach(*plan, [](auto& watch) { watch.fetch_or(watch::kPoll, std::memory_order_relaxed); });
+        run.seen = true;
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<const Plan*, Run> runs_;
+  bool alive_ = false;
+};
+
+}  // namespace
+
+ActiveRun::ActiveRun(const Plan& plan) : plan_(plan) { Ticker::Get().Add(plan); }
+ActiveRun::~ActiveRun() { Ticker::Get().Remove(plan_); }
+
+void PollRun(const Plan& plan) {
+  ForEach(plan, [](auto& watch) { watch.fetch_and(static_cast<uint8_t>(~watch::kPoll), std::memory_order_relaxed); });
+  PollInterrupt();
+}
+
+}  // namespace opstep

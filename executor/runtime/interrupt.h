@@ -1,0 +1,22 @@
+#pragma once
+
+#include "plan/plan.h"
+
+namespace opstep {
+
+// Marks a plan as running. While a run lasts, a ticker asks it about every 0.1 s, by a bit in its
+// watch bytes, to look whether it was interrupted: so the loop pays nothing for Ctrl-C.
+class ActiveRun {
+ public:
+  explicit ActiveRun(const Plan& plan);
+  ~ActiveRun();
+  ActiveRun(const ActiveRun&) = delete;
+
+ private:
+  const Plan& plan_;
+};
+
+// The answer to the ticker: clears its bits and calls PollInterrupt.
+void PollRun(const Plan& plan);
+
+}  // namespace opstep
