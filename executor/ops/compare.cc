@@ -44,9 +44,9 @@ bool RegisterComparison(std::string type, std::string what, std::string sign) {
 const bool kEqual = RegisterComparison<Equal>("equal", "equal to", "==");
 const bool kNotEqual = RegisterComparison<NotEqual>("not_equal", "not equal to", "!=");
 const bool kLess = RegisterComparison<Less>("less", "less than", "<");
-const bool kLessEqual = RegisterComparison<LessEqual>("less_equal", "at most", "<=");
+const bool kLessOrEqual = RegisterComparison<LessEqual>("less_or_equal", "at most", "<=");
 const bool kGreater = RegisterComparison<Greater>("greater", "greater than", ">");
-const bool kGreaterEqual = RegisterComparison<GreaterEqual>("greater_equal", "at least", ">=");
+const bool kGreaterOrEqual = RegisterComparison<GreaterEqual>("greater_or_equal", "at least", ">=");
 
 }  // namespace
 }  // namespace opstep

@@ -116,7 +116,6 @@ inline Op ReduceGradOp(std::string type, std::string doc) {
   Op op(std::move(type));
   op.Doc(std::move(doc))
       .Attr(IntsAttr("axes", {}), "as in the forward op")
-      .Attr(BoolAttr("keepdims", true), "as in the forward op")
       .Shape(OutLikeInput<0>);
   return op;
 }

@@ -13,14 +13,13 @@ struct MaxCombine {
   }
 };
 
-// Softmax of n elements that lie `step` apart; in place is fine. Gives the logarithm of the sum of
-// exp(x - largest), and the largest.
 template <typename T>
 struct SoftmaxSums {
   T largest;
-  T sum;
+  T sum;  // of exp(x - largest)
 };
 
+// Softmax of n elements that lie `step` apart; in place is fine.
 template <typename T>
 OPSTEP_INLINE SoftmaxSums<T> SoftmaxRow(const T* x, T* out, int64_t n, int64_t step) {
   const T largest = FoldRun<T, MaxCombine>(-std::numeric_limits<T>::infinity(), n,

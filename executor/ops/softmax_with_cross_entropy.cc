@@ -18,14 +18,14 @@ struct Body {
     const T* x = logits.as<T>();
     const int64_t* label = ctx.in(1).as<int64_t>();
     T* loss = ctx.out(0).as<T>();
-    T* softmax = ctx.out(1).as<T>();
+    T* probs = ctx.out(1).as<T>();
     const int64_t rows = logits.dims[0], classes = logits.dims[1];
     for (int64_t row = 0; row < rows; ++row) {
       if (label[row] < 0 || label[row] >= classes) FailLabel(row, label[row], classes);
-      const auto [largest, sum] = SoftmaxRow(x, softmax, classes, 1);
+      const auto [largest, sum] = SoftmaxRow(x, probs, classes, 1);
       loss[row] = Log(sum) - (x[label[row]] - largest);
       x += classes;
-      softmax += classes;
+      probs += classes;
     }
   }
 };
@@ -33,12 +33,12 @@ struct Body {
 template <typename T>
 struct GradBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
-    const Tensor& softmax = ctx.in(0);
+    const Tensor& probs = ctx.in(0);
     const int64_t* label = ctx.in(1).as<int64_t>();
     const T* dloss = ctx.in(2).as<T>();
-    const T* s = softmax.as<T>();
+    const T* s = probs.as<T>();
     T* dx = ctx.out(0).as<T>();
-    const int64_t rows = softmax.dims[0], classes = softmax.dims[1];
+    const int64_t rows = probs.dims[0], classes = probs.dims[1];
     for (int64_t row = 0; row < rows; ++row) {
       const T d = dloss[row];
       const T at_label = (s[label[row]] - T(1)) * d;
@@ -69,17 +69,18 @@ const bool kOp =
         .Doc("The cross entropy between softmax(logits) and the class that label names, row by row.")
         .In("logits", "[N, classes]", kFloats)
         .In("label", "[N] or [N, 1]: the right class of each row", DTypeSet(DType::kInt64))
-        .Out("loss", "-log(softmax[label]), shaped as label", kFloats)
-        .Out("softmax", "softmax of each row of logits", kFloats)
+        .Out("loss", "-log(probs[label]), shaped as label", kFloats)
+        .Out("probs", "softmax of each row of logits", kFloats)
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           return DispatchFloats(ctx.in(0).dtype,
                                 [](auto t) { return Kernel{Best<Body<decltype(t)>>(), nullptr}; });
         })
         .Grad([](GradContext& g) {
-          // Nothing flows back through `softmax`: use the op softmax for that.
+          OPSTEP_CHECK(g.OutGrad("probs").empty(),
+                       "no gradient flows through probs: compute a softmax of its own for that");
           g.Emit("softmax_with_cross_entropy_grad",
-                 {{"softmax", g.op().Outputs("softmax")},
+                 {{"probs", g.op().Outputs("probs")},
                   {"label", g.op().Inputs("label")},
                   {"dloss", {g.OutGrad("loss")}}},
                  {{"dlogits", {g.InGrad("logits")}}});
@@ -99,12 +100,12 @@ loss = -np.log(softmax[rows, label.reshape(-1)])
         .Register();
 
 const bool kGrad = Op("softmax_with_cross_entropy_grad")
-                       .Doc("Gradient of softmax_with_cross_entropy: (softmax - one_hot(label)) * dloss.")
-                       .In("softmax", "as computed by the forward op", kFloats)
+                       .Doc("Gradient of softmax_with_cross_entropy: (probs - one_hot(label)) * dloss.")
+                       .In("probs", "as computed by the forward op", kFloats)
                        .In("label", "the right class of each row", DTypeSet(DType::kInt64))
                        .In("dloss", "gradient of loss", kFloats)
                        .Out("dlogits", "gradient of logits", kFloats)
-                       .InplaceOf("softmax")
+                       .InplaceOf("probs")
                        .Shape(OutLikeInput<0>)
                        .Prepare([](const PrepareContext& ctx) -> Kernel {
                          return DispatchFloats(ctx.in(0).dtype, [](auto t) {

@@ -16,7 +16,9 @@ void Shape(ShapeContext& ctx) {
     const auto same = std::find(inputs.begin(), inputs.end(), outputs[i]);
     if (same != inputs.end()) {
       ctx.set_out(static_cast<int>(i), ctx.in(1 + static_cast<int>(same - inputs.begin())));
-    } else if (outputs[i] == ctx.op().Input("condition")) {
+    } else {
+      OPSTEP_CHECK(outputs[i] == ctx.op().Input("condition"), "out names '", outputs[i],
+                   "', which is not in X: what the block writes must be there before");
       ctx.set_out(static_cast<int>(i), ctx.in(0));
     }
   }
@@ -32,11 +34,10 @@ const bool kWhile =
     Op("while")
         .Doc("Runs a block again and again for as long as a condition holds.")
         .In("condition", "one element; the block must write it", kBools)
-        .In("X", "variables from outside that the block reads", kEvery)
+        .In("X", "variables from outside that the block reads or writes", kEvery)
         .Variadic()
         .Required("block", AttrType::kBlock, "the body")
-        .Out("out", "variables from outside that the block writes; one that is not in X keeps its "
-                    "declared type", kEvery)
+        .Out("out", "variables of X, or the condition, that the block writes", kEvery)
         .Variadic()
         .SideEffect()
         .OwnTest()
