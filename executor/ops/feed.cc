@@ -9,6 +9,7 @@ const bool kFeed = Op("feed")
                        .Required("dtype", AttrType::kDType, "what the caller must hand in")
                        .Required("shape", AttrType::kInts, "its sizes; -1 where any will do")
                        .Out("out", "the tensor", kEvery)
+                       .Role(OpRole::kFeed)
                        .SideEffect()
                        .OwnTest()
                        .Shape([](ShapeContext& ctx) {
