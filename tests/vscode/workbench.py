@@ -49,6 +49,12 @@ def until(what: str, probe: Callable[[], T | None], patience: float = 30) -> T:
         time.sleep(0.1)
 
 
+def _expand(row: Locator) -> None:
+    if row.get_attribute("aria-expanded") == "false":
+        row.click()
+    expect(row).to_have_attribute("aria-expanded", "true")
+
+
 class Workbench:
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -98,9 +104,11 @@ class Workbench:
     def expand_scope(self, name: str) -> None:
         scope = self.scope(name)
         expect(scope).to_be_visible()
-        if scope.get_attribute("aria-expanded") == "false":
-            scope.click()
-        expect(scope).to_have_attribute("aria-expanded", "true")
+        _expand(scope)
+
+    def expand_variable(self, name: str) -> None:
+        rows = self.page.locator(".debug-variables .monaco-list-row")
+        _expand(rows.filter(has=self.page.locator(".expression .name", has_text=name)).first)
 
     def variables(self) -> dict[str, str]:
         """Name and value of each row that is in view."""
@@ -113,7 +121,8 @@ class Workbench:
 
     def evaluate(self, expression: str) -> str:
         """Type into the Debug Console and return the answer."""
-        rows = self.page.locator(".repl .repl-tree .monaco-list-row")
+        answers = self.page.locator(".repl .repl-tree .monaco-list-row .evaluation-result")
+        before = answers.count()
         prompt = self.page.locator(".repl-input-wrapper .monaco-editor")
         if not prompt.is_visible():
             self.press("Control+Shift+Y")
@@ -121,13 +130,8 @@ class Workbench:
         self.page.keyboard.insert_text(expression)
         expect(prompt).to_contain_text(expression.split()[0])
         self.press("Enter")
-
-        def answer() -> str | None:
-            texts = [text.strip() for text in rows.all_inner_texts()]
-            asked = [at for at, text in enumerate(texts) if text == expression]
-            return next(iter(texts[asked[-1] + 1 :]), None) if asked else None
-
-        return until(f"the Debug Console's answer to {expression!r}", answer)
+        expect(answers).to_have_count(before + 1)
+        return answers.last.inner_text().strip()
 
     def notifications(self) -> list[str]:
         return self.page.locator(".notifications-toasts .notification-list-item").all_inner_texts()
