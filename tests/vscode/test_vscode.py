@@ -41,7 +41,7 @@ def extension() -> Path:
     sources += [path for folder in folders for path in folder.rglob("*")]
     newest = max(path.stat().st_mtime for path in sources)
     if not vsix.exists() or vsix.stat().st_mtime < newest:
-        subprocess.run(["npm", "--prefix", PLUGIN, "run", "package"], check=True, timeout=300)
+        subprocess.run([ROOT / "tools" / "vsix.sh"], check=True, timeout=300)
     return vsix
 
 
