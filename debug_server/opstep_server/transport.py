@@ -172,8 +172,8 @@ class Server:
                 silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
                 message = f"process {hello.pid} has not been heard of for {silent:g} s"
             else:
+                # We are closing: raised again, it would be a traceback of gRPC's.
                 reader.cancel()
-                raise
         except grpc.aio.BaseError:
             pass  # The stream broke: the same as its end.
         finally:

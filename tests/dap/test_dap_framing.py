@@ -1,0 +1,91 @@
+"""Bytes in, messages out; whatever is wrong ends in one clear sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from opstep_server.dap.framing import (
+    MAX_MESSAGE_BYTES,
+    BodyError,
+    FramingError,
+    read_message,
+    write_message,
+)
+
+
+def read_all(data: bytes, *, close: bool = True) -> list[Any]:
+    async def read() -> list[Any]:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        if close:
+            reader.feed_eof()
+        messages: list[Any] = []
+        while True:
+            try:
+                message = await asyncio.wait_for(read_message(reader), 2)
+            except BodyError as error:
+                messages.append(error)
+                continue
+            if message is None:
+                return messages
+            messages.append(message)
+
+    return asyncio.run(read())
+
+
+def framed(body: bytes) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def test_what_is_written_is_read() -> None:
+    class Sink:
+        writes: list[bytes] = []  # noqa: RUF012
+
+        def write(self, data: bytes, /) -> None:
+            self.writes.append(data)
+
+    sink, message = Sink(), {"seq": 1, "text": "→ ü \N{GRINNING FACE}"}
+    write_message(sink, message)
+    assert len(sink.writes) == 1, "header and body go out in one write"
+    assert read_all(sink.writes[0] * 2) == [message, message]
+
+
+def test_other_header_fields_are_allowed() -> None:
+    data = b"Content-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
+    assert read_all(data) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", "must begin with 'Content-Length: '"),
+        (b"Content-Le", "ended inside a message's header"),
+        (b"Content-Length: 12", "ended inside a message's header"),
+        (b"Content-Length: 12\r\n\r\n{}", "after 2 of a message's 12 bytes"),
+        (b"Content-Length: -1\r\n\r\n", "no number of bytes"),
+        (b"Content-Length: 1e3\r\n\r\n", "no number of bytes"),
+        (b"Content-Length: %d\r\n\r\n" % (MAX_MESSAGE_BYTES + 1), "over the limit"),
+        (b"Content-Length: 2\r\nX: " + b"y" * 2000 + b"\r\n\r\n{}", "longer than 1024 bytes"),
+        (b"Content-Length: 2" + b"y" * 200_000, "does not end"),
+        (framed(b"{}") + b"\r\n{}" + b" " * 20, "must begin with 'Content-Length: '"),
+    ],
+)
+def test_broken_framing_is_an_error(data: bytes, sentence: str) -> None:
+    with pytest.raises(FramingError, match=sentence):
+        read_all(data)
+
+
+def test_a_wrong_beginning_is_refused_before_the_line_ends() -> None:
+    with pytest.raises(FramingError, match="must begin with"):
+        read_all(b"GET /index.html HTTP", close=False)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff\xfe", b"1", b"[" * 100_000, b""])
+def test_a_wrong_body_costs_only_itself(body: bytes) -> None:
+    error, message = read_all(framed(body) + framed(json.dumps({"seq": 2}).encode()))
+    assert isinstance(error, BodyError)
+    assert message == {"seq": 2}
