@@ -1,0 +1,223 @@
+#include "debug/breakpoints.h"
+
+#include <algorithm>
+
+#include "debug/matching.h"
+
+namespace opstep {
+namespace {
+
+std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// "; nearest lines with ops: 10, 14"
+std::string NearestLines(const std::set<uint32_t>& lines, uint32_t line) {
+  if (lines.empty()) return "";
+  const auto after = lines.lower_bound(line);
+  std::string text;
+  if (after != lines.begin()) text = std::to_string(*std::prev(after));
+  if (after != lines.end()) text += (text.empty() ? "" : ", ") + std::to_string(*after);
+  return " (nearest lines with ops: " + text + ")";
+}
+
+// Which ops of a plan match, and where a run of them begins.
+struct Matches {
+  const Plan& plan;
+  std::vector<std::vector<char>> hit;
+
+  Matches(const Plan& p, const Matcher& matcher) : plan(p) {
+    for (const BlockPlan& block : plan.blocks) {
+      std::vector<char>& row = hit.emplace_back();
+      for (const Instruction& instruction : block.code) row.push_back(matcher.Matches(*instruction.op));
+    }
+  }
+  // A body whose op was made on the same line is part of that op's run.
+  bool StartsRun(size_t block, uint32_t index) const {
+    if (index > 0) return !hit[block][index - 1];
+    const BlockPlan& b = plan.blocks[block];
+    return b.parent < 0 || !hit[b.parent][b.parent_index];
+  }
+};
+
+}  // namespace
+
+void Breakpoints::Replace(const proto::SetBreakpoints& wanted) {
+  std::unordered_map<uint32_t, Entry> old = std::move(entries_);
+  entries_.clear();
+  for (const proto::Breakpoint& spec : wanted.breakpoints()) {
+    Entry entry;
+    const auto it = old.find(spec.id());
+    if (it != old.end() && it->second.spec.SerializeAsString() == spec.SerializeAsString()) {
+      entry = it->second;
+    }
+    entry.spec = spec;
+    entry.order = entries_.size();
+    entries_.insert_or_assign(spec.id(), std::move(entry));
+  }
+  for (auto& [id, entry] : entries_) Refresh(entry);
+}
+
+bool Breakpoints::Take(uint32_t id, bool* gone) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end()) return false;
+  if (it->second.spec.temporary()) {
+    entries_.erase(it);
+    *gone = true;
+  }
+  return true;
+}
+
+void Breakpoints::Bind(const Plan& plan, KnownPlan& known) {
+  for (std::vector<OpFacts>& block : known.facts) {
+    for (OpFacts& op : block) op.bindings.clear();
+  }
+  for (Entry* entry : InOrder()) {
+    BindOne(*entry, plan, known);
+    Refresh(*entry);
+  }
+}
+
+void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
+  const proto::Breakpoint& spec = entry.spec;
+  const Matches matches(plan, *Matcher::For(spec, plan));
+  const bool line = spec.where_case() == proto::Breakpoint::kLine;
+  size_t bound = 0, unfit = 0;
+  for (size_t block = 0; block < plan.blocks.size(); ++block) {
+    uint32_t run_start = 0;
+    bool inside = false;  // of a run that began in an outer block
+    for (const Instruction& instruction : plan.blocks[block].code) {
+      const uint32_t index = instruction.index;
+      if (!matches.hit[block][index]) continue;
+      if (const bool starts = matches.StartsRun(block, index); starts || index == 0) {
+        run_start = index;
+        inside = !starts;
+      }
+      // Without a condition the first op of a run says it all; with one, any op of it may.
+      if (line && !spec.has_condition() && (inside || run_start != index)) {
+        entry.ops.emplace(plan.program_id, instruction.op_id);
+        ++bound;
+        continue;
+      }
+      Binding binding;
+      binding.breakpoint = spec.id();
+      binding.once_in_run = line;
+      binding.run_start = run_start;
+      if (spec.has_condition()) {
+        try {
+          binding.condition =
+              Expression::Bind(spec.condition(), plan, static_cast<int>(block), instruction.op);
+          binding.after = binding.condition->needs_outputs();
+        } catch (const Error& error) {
+          entry.condition_error = error.what();
+          ++unfit;
+          continue;
+        }
+      }
+      known.facts[block][index].bindings.push_back(std::move(binding));
+      if (!entry.status.has_first()) {
+        FillOpInfo(plan, static_cast<int>(block), *instruction.op, entry.status.mutable_first());
+        entry.status.set_first_program(plan.program_id);
+      }
+      entry.ops.emplace(plan.program_id, instruction.op_id);
+      ++bound;
+    }
+  }
+  entry.seen_plan = true;
+  if (bound) entry.unfit = unfit;
+  if (entry.ops.empty()) Explain(entry, plan);
+}
+
+// What to say when no op was found.
+void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
+  const proto::Breakpoint& spec = entry.spec;
+  if (spec.where_case() == proto::Breakpoint::kLine) {
+    entry.lines.merge(LinesWithOps(plan, spec.line().file(), spec.gradients()));
+  } else if (spec.where_case() == proto::Breakpoint::kPattern) {
+    if (std::string near = NearestOp(plan, spec.pattern()); !near.empty()) entry.nearest = near;
+  } else if (spec.where_case() == proto::Breakpoint::kListing &&
+             spec.listing().program_name() == plan.program_name) {
+    for (const BlockPlan& block : plan.blocks) {
+      for (const Instruction& instruction : block.code) {
+        const auto line = plan.listing.line_of.find(instruction.op_id);
+        if (line != plan.listing.line_of.end()) entry.lines.insert(line->second);
+      }
+    }
+  }
+}
+
+std::string Breakpoints::WhyNot(const Entry& entry) const {
+  const proto::Breakpoint& spec = entry.spec;
+  if (!entry.condition_error.empty()) {
+    return Cat("the condition '", spec.condition_text(), "' cannot be used: ", entry.condition_error);
+  }
+  const std::string yet = entry.seen_plan ? "" : " yet";
+  switch (spec.where_case()) {
+    case proto::Breakpoint::kLine:
+      return Cat("no op was made on ", BaseName(spec.line().file()), ":", spec.line().line(), yet,
+                 NearestLines(entry.lines, spec.line().line()));
+    case proto::Breakpoint::kListing:
+      return Cat("no op that runs stands on line ", spec.listing().line(), " of program '",
+                 spec.listing().program_name(), "'", yet,
+                 NearestLines(entry.lines, spec.listing().line()));
+    case proto::Breakpoint::kPattern:
+      return Cat("no op matches '", spec.pattern(), "'", yet,
+                 entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
+    case proto::Breakpoint::kOp:
+      return Cat("program ", spec.op().program(), " runs no op #", spec.op().op(), yet);
+    case proto::Breakpoint::WHERE_NOT_SET: break;
+  }
+  return "this executor does not know that kind of breakpoint: install the same opstep on both sides";
+}
+
+void Breakpoints::Refresh(Entry& entry) const {
+  proto::BreakpointStatus& status = entry.status;
+  status.set_id(entry.spec.id());
+  status.set_op_count(static_cast<uint32_t>(entry.ops.size()));
+  status.set_verified(!entry.ops.empty() && status.has_first());
+  if (!status.verified()) {
+    status.set_message(WhyNot(entry));
+  } else if (!entry.condition_failed.empty()) {
+    status.set_message(Cat("the condition '", entry.spec.condition_text(),
+                           "' failed: ", entry.condition_failed));
+  } else if (entry.unfit) {
+    status.set_message(Cat("the condition '", entry.spec.condition_text(), "' cannot be asked at ",
+                           entry.unfit, " of the ops: ", entry.condition_error));
+  } else {
+    status.clear_message();
+  }
+}
+
+void Breakpoints::ConditionFailed(uint32_t id, const std::string& error) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end() || !it->second.condition_failed.empty()) return;
+  it->second.condition_failed = error;
+  Refresh(it->second);
+}
+
+std::vector<Breakpoints::Entry*> Breakpoints::InOrder() {
+  std::vector<Entry*> entries;
+  for (auto& [id, entry] : entries_) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(), [](auto* a, auto* b) { return a->order < b->order; });
+  return entries;
+}
+
+proto::BreakpointStatuses Breakpoints::Tell() {
+  proto::BreakpointStatuses all;
+  for (Entry* entry : InOrder()) {
+    *all.add_statuses() = entry->status;
+    entry->told = entry->status.SerializeAsString();
+  }
+  return all;
+}
+
+std::vector<proto::BreakpointStatus> Breakpoints::TakeChanges() {
+  std::vector<proto::BreakpointStatus> changes;
+  for (Entry* entry : InOrder()) {
+    std::string now = entry->status.SerializeAsString();
+    if (now == entry->told) continue;
+    entry->told = std::move(now);
+    changes.push_back(entry->status);
+  }
+  return changes;
+}
+
+}  // namespace opstep

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "debug.pb.h"
+#include "debug/plans.h"
+
+namespace opstep {
+
+// The breakpoints that are set, and what became of each. Knows nothing of threads and the wire; the
+// agent's lock guards it.
+class Breakpoints {
+ public:
+  // Makes these all that there is. Bind must then be called for every known plan.
+  void Replace(const proto::SetBreakpoints& wanted);
+  void Clear() { entries_.clear(); }
+  // A thread stops for it. False when it has been removed meanwhile; a temporary one is then gone.
+  bool Take(uint32_t id, bool* gone);
+
+  // Resolves all of them against a plan and puts them into its facts.
+  void Bind(const Plan& plan, KnownPlan& known);
+  // The condition could not be evaluated: told once, and the breakpoint does not stop there.
+  void ConditionFailed(uint32_t id, const std::string& error);
+
+  // All, in the order in which they were set; they count as told.
+  proto::BreakpointStatuses Tell();
+  // Those that differ from what was told last.
+  std::vector<proto::BreakpointStatus> TakeChanges();
+
+ private:
+  struct Entry {
+    proto::Breakpoint spec;
+    size_t order = 0;
+    // Ops it was bound to, also those of plans that are gone: they bind again when they come back.
+    std::set<std::pair<uint32_t, uint32_t>> ops;  // program, op
+    size_t unfit = 0;                             // ops that its condition cannot be asked at
+    proto::BreakpointStatus status;
+    std::string condition_error;      // of binding
+    std::string condition_failed;     // of evaluating
+    std::set<uint32_t> lines;         // of its file with ops
+    std::string nearest;              // op name
+    std::string told;
+    bool seen_plan = false;
+  };
+
+  void BindOne(Entry& entry, const Plan& plan, KnownPlan& known);
+  void Explain(Entry& entry, const Plan& plan) const;
+  std::string WhyNot(const Entry& entry) const;
+  void Refresh(Entry& entry) const;
+  std::vector<Entry*> InOrder();
+
+  std::unordered_map<uint32_t, Entry> entries_;
+};
+
+
+}  // namespace opstep

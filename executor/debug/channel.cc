@@ -1,0 +1,292 @@
+#include "debug/channel.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "debug.grpc.pb.h"
+
+namespace opstep {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kFirstPause{100};
+constexpr milliseconds kLongestPause{5000};
+constexpr milliseconds kHeartbeat{2000};
+constexpr int kMissedHeartbeats = 3;
+constexpr milliseconds kFlush{1000};
+constexpr size_t kQueueLimit = 64 << 20;
+
+using Stream = grpc::ClientReaderWriter<proto::FromExecutor, proto::ToExecutor>;
+
+std::unique_ptr<proto::DebugServer::Stub> Dial(const std::string& address) {
+  grpc::ChannelArguments args;
+  args.SetMaxReceiveMessageSize(Channel::kMessageLimit);
+  args.SetMaxSendMessageSize(Channel::kMessageLimit);
+  // Each attempt has a connection of its own, so that only our pauses count, and no proxy sees it.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return proto::DebugServer::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+}
+
+}  // namespace
+
+struct Channel::Impl {
+  std::string address;
+  proto::Hello hello;
+  ChannelListener* listener;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<proto::FromExecutor> queue;
+  size_t queue_bytes = 0;
+  // Of the attempt that runs; null between attempts.
+  grpc::ClientContext* context = nullptr;
+  Stream* stream = nullptr;
+  bool writing = false;  // the writer uses `stream`
+  bool welcomed = false;
+  bool closing = false;
+  bool cut_off = false;
+  bool writer_done = false;
+  int missed = 0;
+  Clock::time_point flush_until;
+  std::thread reader, writer;
+
+  void ReadLoop();
+  void WriteLoop();
+  // Returns whether the stream was welcomed; `why` tells how it ended, `final` that another attempt is useless.
+  bool RunStream(std::string* why, bool* final);
+  bool Accept(const proto::Welcome& welcome, std::string* why);
+  void Cancel() {
+    if (context) context->TryCancel();
+  }
+};
+
+void Channel::Impl::ReadLoop() {
+  milliseconds pause = kFirstPause;
+  while (true) {
+    std::string why;
+    bool final = false;
+    const bool welcomed_once = RunStream(&why, &final);
+    bool stop;
+    {
+      std::lock_guard lock(mutex);
+      stop = closing || final;
+      closing = stop;
+    }
+    changed.notify_all();
+    if (welcomed_once || stop) listener->OnClosed(why, stop);
+    if (stop) return;
+    if (welcomed_once) pause = kFirstPause;
+    std::unique_lock lock(mutex);
+    if (changed.wait_for(lock, pause, [&] { return closing; })) {
+      lock.unlock();
+      listener->OnClosed("closed", true);
+      return;
+    }
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+bool Channel::Impl::Accept(const proto::Welcome& welcome, std::string* why) {
+  if (!welcome.error().empty()) {
+    *why = welcome.error();
+  } else if (welcome.protocol() != kProtocol) {
+    *why = "the debug server speaks protocol " + std::to_string(welcome.protocol()) +
+           " but this executor speaks " + std::to_string(kProtocol) +
+           ": install the same opstep on both sides";
+  } else {
+    return true;
+  }
+  return false;
+}
+
+bool Channel::Impl::RunStream(std::string* why, bool* final) {
+  grpc::ClientContext attempt;
+  std::unique_ptr<proto::DebugServer::Stub> stub = Dial(address);
+  {
+    std::lock_guard lock(mutex);
+    if (closing) {
+      *why = "closed";
+      return false;
+    }
+    context = &attempt;
+    queue.clear();
+    queue_bytes = 0;
+    cut_off = false;
+    missed = 0;
+  }
+  std::unique_ptr<Stream> opened = stub->Attach(&attempt);
+  proto::FromExecutor first;
+  *first.mutable_hello() = hello;
+  bool greeted = false;
+  if (opened->Write(first)) {
+    std::lock_guard lock(mutex);
+    stream = opened.get();
+    greeted = true;
+  }
+  changed.notify_all();
+
+  bool accepted = false;
+  proto::ToExecutor message;
+  while (greeted && opened->Read(&message)) {
+    {
+      std::lock_guard lock(mutex);
+      missed = 0;
+    }
+    if (message.has_welcome() && !accepted) {
+      if (!Accept(message.welcome(), why)) {
+        *final = true;
+        break;
+      }
+      accepted = true;
+      {
+        std::lock_guard lock(mutex);
+        welcomed = true;
+      }
+      listener->OnWelcome(message.welcome());
+    } else if (message.has_command() && accepted) {
+      listener->OnCommand(message.command());
+    }
+  }
+  {
+    std::unique_lock lock(mutex);
+    attempt.TryCancel();
+    changed.wait(lock, [&] { return !writing; });
+    stream = nullptr;
+    context = nullptr;
+    welcomed = false;
+    if (why->empty()) {
+      *why = cut_off ? "the debug server does not read what it is sent"
+             : missed >= kMissedHeartbeats ? "the debug server has not been heard of for 6 s"
+                                           : "the debug server closed the connection";
+    }
+  }
+  const grpc::Status status = opened->Finish();
+  if (!accepted && !*final && !status.error_message().empty()) *why = status.error_message();
+  return accepted;
+}
+
+void Channel::Impl::WriteLoop() {
+  std::unique_lock lock(mutex);
+  Clock::time_point beat = Clock::now() + kHeartbeat;
+  bool said_all = false;
+  while (true) {
+    if (closing) {
+      if (!stream || !welcomed || Clock::now() >= flush_until) break;
+      if (queue.empty()) {
+        // The server ends the stream when it has read everything; only a deaf one is cancelled.
+        if (!said_all) {
+          said_all = true;
+          writing = true;
+          lock.unlock();
+          stream->WritesDone();
+          lock.lock();
+          writing = false;
+          changed.notify_all();
+        } else {
+          changed.wait_until(lock, flush_until);
+        }
+        continue;
+      }
+    }
+    if (!stream || (queue.empty() && Clock::now() < beat)) {
+      changed.wait_until(lock, stream ? beat : Clock::now() + kHeartbeat);
+      if (!stream) beat = Clock::now() + kHeartbeat;
+      continue;
+    }
+    proto::FromExecutor message;
+    if (Clock::now() >= beat) {
+      beat = Clock::now() + kHeartbeat;
+      // Ticks are counted, not seconds: a process that was suspended does not lose its debugger.
+      if (++missed > kMissedHeartbeats) Cancel();
+      message.mutable_heartbeat();
+    } else {
+      message = std::move(queue.front());
+      queue.pop_front();
+      queue_bytes -= message.ByteSizeLong();
+    }
+    Stream* const to = stream;
+    writing = true;
+    lock.unlock();
+    const bool written = to->Write(message);
+    lock.lock();
+    writing = false;
+    if (!written) {
+      queue.clear();
+      queue_bytes = 0;
+      Cancel();
+      if (stream == to) stream = nullptr;
+    }
+    changed.notify_all();
+  }
+  Cancel();
+  writer_done = true;
+  changed.notify_all();
+}
+
+Channel::Channel(std::string address, proto::Hello hello, ChannelListener* listener)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->address = std::move(address);
+  impl_->hello = std::move(hello);
+  impl_->listener = listener;
+}
+
+Channel::~Channel() {
+  if (impl_) Close();
+}
+
+void Channel::Start() {
+  Impl* impl = impl_.get();
+  impl->writer = std::thread([impl] { impl->WriteLoop(); });
+  impl->reader = std::thread([impl] { impl->ReadLoop(); });
+}
+
+void Channel::Send(proto::FromExecutor message) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (!impl_->welcomed || !impl_->stream || impl_->closing) return;
+    impl_->queue_bytes += message.ByteSizeLong();
+    impl_->queue.push_back(std::move(message));
+    if (impl_->queue_bytes > kQueueLimit) {
+      impl_->cut_off = true;
+      impl_->Cancel();
+    }
+  }
+  impl_->changed.notify_all();
+}
+
+void Channel::CloseSoon() {
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (!impl_->closing) impl_->flush_until = Clock::now() + kFlush;
+    impl_->closing = true;
+  }
+  impl_->changed.notify_all();
+}
+
+void Channel::Close() {
+  CloseSoon();
+  if (impl_->writer.joinable()) {
+    // A write that hangs in the network ends only by cancelling.
+    std::unique_lock lock(impl_->mutex);
+    impl_->changed.wait_until(lock, impl_->flush_until, [&] { return impl_->writer_done; });
+    impl_->Cancel();
+    lock.unlock();
+    impl_->changed.notify_all();
+    impl_->writer.join();
+  }
+  if (impl_->reader.joinable()) impl_->reader.join();
+}
+
+void Channel::Leak(std::unique_ptr<Channel> channel) { channel.release(); }
+
+}  // namespace opstep

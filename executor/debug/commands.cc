@@ -1,0 +1,124 @@
+#include "debug/commands.h"
+
+#include <algorithm>
+
+#include "debug/channel.h"
+#include "debug/inspect.h"
+#include "debug/plans.h"
+
+namespace opstep {
+namespace {
+
+constexpr uint32_t kMaxPage = 1000;
+constexpr size_t kMaxBytes = 3 << 20;
+static_assert(kMaxBytes < Channel::kMessageLimit);
+
+uint32_t PageSize(uint32_t wanted) { return wanted ? std::min(wanted, kMaxPage) : kMaxPage; }
+
+// Ops in the order of the listing, as many as fit.
+void ListOps(const Plan& plan, const proto::ListOps& wanted, proto::Ops* out) {
+  std::vector<std::pair<uint32_t, std::pair<int, const proto::OpDesc*>>> ops;
+  for (int block = 0; block < plan.desc.blocks_size(); ++block) {
+    for (const proto::OpDesc& op : plan.desc.blocks(block).ops()) {
+      const auto line = plan.listing.line_of.find(op.id());
+      ops.push_back({line == plan.listing.line_of.end() ? UINT32_MAX : line->second, {block, &op}});
+    }
+  }
+  std::stable_sort(ops.begin(), ops.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  out->set_total(static_cast<uint32_t>(ops.size()));
+  size_t bytes = 0;
+  for (size_t i = wanted.start(); i < ops.size() && i - wanted.start() < PageSize(wanted.count()); ++i) {
+    proto::OpInfo info;
+    FillOpInfo(plan, ops[i].second.first, *ops[i].second.second, &info);
+    bytes += info.ByteSizeLong();
+    if (bytes > kMaxBytes && out->ops_size() > 0) break;
+    *out->add_ops() = std::move(info);
+  }
+}
+
+void GetListing(const Plan& plan, const proto::GetListing& wanted, proto::Listing* out) {
+  const std::vector<std::string>& lines = plan.listing.lines;
+  const size_t start = wanted.start() ? wanted.start() - 1 : 0;
+  out->set_total(static_cast<uint32_t>(lines.size()));
+  size_t bytes = 0;
+  for (size_t i = start; i < lines.size() && i - start < PageSize(wanted.count()); ++i) {
+    bytes += lines[i].size() + 8;
+    if (bytes > kMaxBytes && out->lines_size() > 0) break;
+    out->add_lines(lines[i]);
+  }
+}
+
+void Run(const proto::Command& command, CommandTarget& target) {
+  proto::Reply reply;
+  reply.set_command(command.id());
+  switch (command.command_case()) {
+    case proto::Command::kSetBreakpoints:
+      *reply.mutable_breakpoints() = target.SetBreakpoints(command.set_breakpoints());
+      break;
+    case proto::Command::kSetExceptions:
+      target.SetExceptions(command.set_exceptions());
+      reply.mutable_done();
+      break;
+    case proto::Command::kResume:
+      reply.mutable_done();
+      return target.Resume(command.resume(), std::move(reply));
+    case proto::Command::kPause:
+      target.Pause(command.pause().thread());
+      reply.mutable_done();
+      break;
+    case proto::Command::kDetach:
+      reply.mutable_done();
+      return target.Detach(std::move(reply));
+    case proto::Command::kListPrograms: *reply.mutable_programs() = target.Programs(); break;
+    case proto::Command::kListOps:
+      ListOps(*target.PlanOf(command.list_ops().program()), command.list_ops(), reply.mutable_ops());
+      break;
+    case proto::Command::kGetListing:
+      GetListing(*target.PlanOf(command.get_listing().program()), command.get_listing(),
+                 reply.mutable_listing());
+      break;
+    case proto::Command::kGetVariables:
+      return target.AskStopped(command.get_variables().thread(), command.get_variables().stop(), command);
+    case proto::Command::kEvaluate:
+      return target.AskStopped(command.evaluate().thread(), command.evaluate().stop(), command);
+    case proto::Command::COMMAND_NOT_SET:
+      Fail("this executor does not know that command: install the same opstep on both sides");
+  }
+  target.Answer(std::move(reply));
+}
+
+}  // namespace
+
+proto::Reply ErrorReply(uint64_t command, const std::string& error) {
+  proto::Reply reply;
+  reply.set_command(command);
+  reply.set_error(error);
+  return reply;
+}
+
+void RunCommand(const proto::Command& command, CommandTarget& target) noexcept {
+  try {
+    Run(command, target);
+  } catch (const std::exception& error) {
+    target.Answer(ErrorReply(command.id(), error.what()));
+  }
+}
+
+proto::Reply AnswerStopped(const proto::Command& command, const FrameView& frame) noexcept {
+  try {
+    proto::Reply reply;
+    reply.set_command(command.id());
+    if (command.has_get_variables()) {
+      GetVariables(frame, command.get_variables(), reply.mutable_variables());
+    } else {
+      Evaluate(frame, command.evaluate(), reply.mutable_value());
+    }
+    OPSTEP_CHECK(reply.ByteSizeLong() < Channel::kMessageLimit - 1024,
+                 "the answer is larger than 4 MiB: ask for fewer elements");
+    return reply;
+  } catch (const std::exception& error) {
+    return ErrorReply(command.id(), error.what());
+  }
+}
+
+}  // namespace opstep

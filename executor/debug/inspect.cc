@@ -1,0 +1,159 @@
+#include "debug/inspect.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "debug/expression.h"
+#include "debug/stops.h"
+
+namespace opstep {
+namespace {
+
+// Shown beside the summary; more of a tensor is asked for by Evaluate.
+constexpr uint64_t kFirstElements = 32;
+constexpr uint32_t kMaxPage = 1000;
+constexpr size_t kMaxBytes = 3 << 20;
+
+struct Named {
+  std::string name;
+  uint32_t slot = 0;                     // of a variable
+  const proto::Attr* attr = nullptr;     // or an attribute
+};
+
+void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
+  const Instruction* by = nullptr;
+  switch (frame.StateOf(slot, &by)) {
+    case ValueState::kPresent:
+      if (frame.tensor(slot)) {
+        TensorToValue(frame.tensor(slot), kFirstElements, 0, 0, out);
+      } else {
+        out->set_absent("not there");
+      }
+      break;
+    case ValueState::kNotWritten: out->set_absent("not written yet"); break;
+    case ValueState::kReleased:
+      out->set_absent(by ? Cat("released after op #", by->op_id, " ", by->op->name()) : "released");
+      break;
+  }
+}
+
+void FillAttr(const proto::Attr& attr, proto::Value* out) {
+  proto::ValueList* list = nullptr;
+  switch (attr.value_case()) {
+    case proto::Attr::kB: out->set_b(attr.b()); break;
+    case proto::Attr::kI: out->set_i(attr.i()); break;
+    case proto::Attr::kF: out->set_f(attr.f()); break;
+    case proto::Attr::kS: out->set_s(attr.s()); break;
+    case proto::Attr::kBlock: out->set_i(attr.block()); break;
+    case proto::Attr::kDtype: out->set_s(std::string(NameOf(static_cast<DType>(attr.dtype())))); break;
+    case proto::Attr::kInts:
+      list = out->mutable_list();
+      for (int64_t value : attr.ints().values()) list->add_values()->set_i(value);
+      break;
+    case proto::Attr::kFloats:
+      list = out->mutable_list();
+      for (double value : attr.floats().values()) list->add_values()->set_f(value);
+      break;
+    case proto::Attr::kStrings:
+      list = out->mutable_list();
+      for (const std::string& value : attr.strings().values()) list->add_values()->set_s(value);
+      break;
+    case proto::Attr::kTensor: {
+      const proto::TensorLiteral& literal = attr.tensor();
+      Tensor tensor = Tensor::Allocate(
+          {static_cast<DType>(literal.dtype()),
+           Dims(std::span(literal.dims().data(), static_cast<size_t>(literal.dims_size())))});
+      std::copy_n(literal.data().data(), std::min(literal.data().size(), tensor.bytes()),
+                  tensor.as<char>());
+      TensorToValue(tensor, kFirstElements, 0, 0, out);
+      break;
+    }
+    case proto::Attr::VALUE_NOT_SET: out->set_absent("no value"); break;
+  }
+}
+
+// "X", or "X[1]" in a slot of several.
+void AddSlots(const Plan& plan, int block, const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+              std::vector<Named>* out) {
+  for (const proto::Slot& slot : slots) {
+    for (int i = 0; i < slot.vars_size(); ++i) {
+      const uint32_t index = plan.FindSlot(block, slot.vars(i));
+      if (!index) continue;
+      out->push_back({slot.vars_size() == 1 ? slot.name() : Cat(slot.name(), "[", i, "]"), index});
+    }
+  }
+}
+
+void AddVariables(const Plan& plan, const std::vector<uint32_t>& slots, std::vector<Named>* out) {
+  for (uint32_t slot : slots) out->push_back({plan.slots[slot].name, slot});
+}
+
+std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind scope) {
+  std::vector<Named> all;
+  const bool run = at.kind == proto::StackFrame::RUN;
+  switch (scope) {
+    case proto::SCOPE_INPUTS:
+      if (run) AddVariables(plan, plan.feed_slots, &all);
+      else AddSlots(plan, at.op_block, at.op->inputs(), &all);
+      break;
+    case proto::SCOPE_OUTPUTS:
+      if (run) AddVariables(plan, plan.fetch_slots, &all);
+      else AddSlots(plan, at.op_block, at.op->outputs(), &all);
+      break;
+    case proto::SCOPE_ATTRIBUTES:
+      if (run) break;
+      for (const proto::Attr& attr : at.op->attrs()) all.push_back({attr.name(), 0, &attr});
+      break;
+    case proto::SCOPE_BLOCK:
+      for (const proto::VarDesc& var : plan.desc.blocks(at.where->block).vars()) {
+        const uint32_t slot = plan.FindSlot(at.where->block, var.name());
+        if (slot) all.push_back({var.name(), slot});
+      }
+      break;
+    case proto::SCOPE_PARAMETERS:
+    case proto::SCOPE_GRADIENTS:
+      for (int block = 0; block < plan.desc.blocks_size(); ++block) {
+        for (const proto::VarDesc& var : plan.desc.blocks(block).vars()) {
+          const bool gradient = scope == proto::SCOPE_GRADIENTS;
+          if (!gradient && !var.parameter()) continue;
+          const std::string name = gradient ? GradName(var.name()) : var.name();
+          if (const uint32_t slot = plan.FindSlot(block, name)) all.push_back({name, slot});
+        }
+      }
+      break;
+    default: Fail("this executor does not know scope ", static_cast<int>(scope));
+  }
+  return all;
+}
+
+}  // namespace
+
+void GetVariables(const FrameView& frame, const proto::GetVariables& wanted, proto::Variables* out) {
+  const FrameScope at = FindFrame(frame, wanted.frame());
+  const Plan& plan = frame.plan();
+  const std::vector<Named> all = List(plan, at, wanted.scope());
+  out->set_total(static_cast<uint32_t>(all.size()));
+  const uint32_t count = wanted.count() ? std::min(wanted.count(), kMaxPage) : kMaxPage;
+  size_t bytes = 0;
+  for (size_t i = wanted.start(); i < all.size() && i - wanted.start() < count; ++i) {
+    proto::NamedValue named;
+    named.set_name(all[i].name);
+    if (all[i].attr) {
+      FillAttr(*all[i].attr, named.mutable_value());
+    } else {
+      named.set_variable(plan.slots[all[i].slot].name);
+      FillSlot(frame, all[i].slot, named.mutable_value());
+    }
+    bytes += named.ByteSizeLong();
+    if (bytes > kMaxBytes && out->variables_size() > 0) break;
+    *out->add_variables() = std::move(named);
+  }
+}
+
+void Evaluate(const FrameView& frame, const proto::Evaluate& wanted, proto::Value* out) {
+  const FrameScope at = FindFrame(frame, wanted.frame());
+  const auto expression = Expression::Bind(wanted.expr(), frame.plan(), at.where->block, at.op);
+  expression->Evaluate({frame, *at.where}, wanted.max_elements(), wanted.start(), wanted.count(), out);
+}
+
+}  // namespace opstep

@@ -1,0 +1,172 @@
+#include "debug/matching.h"
+
+#include <climits>
+#include <cstdlib>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace opstep {
+namespace {
+
+constexpr std::string_view kGradPrefix = "grad:";
+
+// Any frame of the op's creation stack is on the line.
+class LineMatcher : public Matcher {
+ public:
+  LineMatcher(const proto::SourceLine& line, bool gradients, const Plan& plan) : gradients_(gradients) {
+    const std::string file = RealPath(line.file());
+    std::unordered_map<uint32_t, bool> same_file;
+    for (int i = 0; i < plan.desc.frames_size(); ++i) {
+      const proto::CodeFrame& frame = plan.desc.frames(i);
+      if (frame.line() != line.line()) continue;
+      const auto [it, is_new] = same_file.try_emplace(frame.file());
+      if (is_new) it->second = RealPath(plan.desc.strings(frame.file())) == file;
+      if (it->second) frames_.insert(i);
+    }
+  }
+
+  bool Matches(const proto::OpDesc& op) const override {
+    if (frames_.empty() || (op.forward_op() && !gradients_)) return false;
+    for (uint32_t frame : op.stack()) {
+      if (frames_.contains(frame)) return true;
+    }
+    return false;
+  }
+
+ private:
+  bool gradients_;
+  std::unordered_set<uint32_t> frames_;
+};
+
+class OpMatcher : public Matcher {
+ public:
+  explicit OpMatcher(uint32_t id) : id_(id) {}
+  bool Matches(const proto::OpDesc& op) const override { return id_ && op.id() == id_; }
+
+ private:
+  uint32_t id_;
+};
+
+class PatternMatcher : public Matcher {
+ public:
+  PatternMatcher(std::string_view pattern, const Plan& plan) : pattern_(pattern) {
+    if (!pattern_.starts_with(kGradPrefix)) return;
+    pattern_.erase(0, kGradPrefix.size());
+    gradients_only_ = true;
+    for (const proto::BlockDesc& block : plan.desc.blocks()) {
+      for (const proto::OpDesc& op : block.ops()) {
+        if (Fits(op)) forward_.insert(op.id());
+      }
+    }
+  }
+
+  // A gradient op is meant by its own name and by that of its forward op.
+  bool Matches(const proto::OpDesc& op) const override {
+    if (gradients_only_ && !op.forward_op()) return false;
+    return Fits(op) || (gradients_only_ && forward_.contains(op.forward_op()));
+  }
+
+ private:
+  bool Fits(const proto::OpDesc& op) const {
+    return op.type() == pattern_ || MatchesGlob(pattern_, op.name());
+  }
+  std::string pattern_;
+  bool gradients_only_ = false;
+  std::unordered_set<uint32_t> forward_;
+};
+
+uint32_t OpOnLine(const proto::ListingLine& where, const Plan& plan) {
+  if (where.program_name() != plan.program_name) return 0;
+  for (const auto& [op, line] : plan.listing.line_of) {
+    if (line == where.line()) return op;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Matcher> Matcher::For(const proto::Breakpoint& spec, const Plan& plan) {
+  switch (spec.where_case()) {
+    case proto::Breakpoint::kLine:
+      return std::make_unique<LineMatcher>(spec.line(), spec.gradients(), plan);
+    case proto::Breakpoint::kListing:
+      return std::make_unique<OpMatcher>(OpOnLine(spec.listing(), plan));
+    case proto::Breakpoint::kPattern:
+      return std::make_unique<PatternMatcher>(spec.pattern(), plan);
+    case proto::Breakpoint::kOp:
+      return std::make_unique<OpMatcher>(spec.op().program() == plan.program_id ? spec.op().op() : 0);
+    case proto::Breakpoint::WHERE_NOT_SET: break;
+  }
+  return std::make_unique<OpMatcher>(0);
+}
+
+std::string RealPath(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  if (!real) return path;
+  std::string result(real);
+  std::free(real);
+  return result;
+}
+
+std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool gradients) {
+  const std::string wanted = RealPath(file);
+  std::unordered_map<uint32_t, bool> same_file;
+  std::set<uint32_t> lines;
+  for (const BlockPlan& block : plan.blocks) {
+    for (const Instruction& instruction : block.code) {
+      if (instruction.op->forward_op() && !gradients) continue;
+      for (uint32_t index : instruction.op->stack()) {
+        const proto::CodeFrame& frame = plan.desc.frames(index);
+        const auto [it, is_new] = same_file.try_emplace(frame.file());
+        if (is_new) it->second = RealPath(plan.desc.strings(frame.file())) == wanted;
+        if (it->second) lines.insert(frame.line());
+      }
+    }
+  }
+  return lines;
+}
+
+std::string NearestOp(const Plan& plan, const std::string& pattern) {
+  std::string stem = pattern.starts_with(kGradPrefix) ? pattern.substr(kGradPrefix.size()) : pattern;
+  const bool glob = stem.find_first_of("*?") != std::string::npos;
+  if (glob) stem.resize(stem.find_first_of("*?"));
+  // What stands before the star is compared with as much of each name.
+  std::vector<std::string> starts, names;
+  for (const BlockPlan& block : plan.blocks) {
+    for (const Instruction& instruction : block.code) {
+      const proto::OpDesc& op = *instruction.op;
+      starts.push_back(glob ? op.name().substr(0, stem.size()) : op.name());
+      names.push_back(op.name());
+      if (glob) continue;
+      starts.push_back(op.type());
+      names.push_back(op.type());
+    }
+  }
+  const std::string nearest = stem.empty() ? "" : Nearest(stem, starts);
+  for (size_t i = 0; !nearest.empty() && i < starts.size(); ++i) {
+    if (starts[i] == nearest) return names[i];
+  }
+  return "";
+}
+
+bool MatchesGlob(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      mark = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace opstep

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "debug.pb.h"
+#include "plan/plan.h"
+
+namespace opstep {
+
+// Which ops of a plan a breakpoint means.
+class Matcher {
+ public:
+  virtual ~Matcher() = default;
+  virtual bool Matches(const proto::OpDesc& op) const = 0;
+
+  static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);
+};
+
+// The file with links and dots resolved; the path itself when there is none.
+std::string RealPath(const std::string& path);
+// Lines of the file on which ops of the plan were made.
+std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool gradients);
+// The op whose name is most like the pattern, or "".
+std::string NearestOp(const Plan& plan, const std::string& pattern);
+// Shell patterns: * any characters, ? one.
+bool MatchesGlob(std::string_view pattern, std::string_view text);
+
+}  // namespace opstep

@@ -1,0 +1,151 @@
+#include "debug/plans.h"
+
+#include <algorithm>
+
+namespace opstep {
+namespace {
+
+constexpr uint8_t kOurs = watch::kBefore | watch::kAfter;
+
+void SetWatch(const Instruction& instruction, uint8_t bits) {
+  std::atomic<uint8_t>& byte = instruction.watch;
+  if ((byte.load(std::memory_order_relaxed) & kOurs) == bits) return;
+  // The other bits belong to the run loop.
+  if (bits) byte.fetch_or(bits, std::memory_order_relaxed);
+  if (bits != kOurs) {
+    byte.fetch_and(static_cast<uint8_t>(~(kOurs & ~bits)), std::memory_order_relaxed);
+  }
+}
+
+bool RunsBlock(const proto::OpDesc& op) {
+  return std::any_of(op.attrs().begin(), op.attrs().end(), [](const proto::Attr& attr) {
+    return attr.value_case() == proto::Attr::kBlock;
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<KnownPlan> Plans::Find(uint64_t plan_id) const {
+  const auto it = plans_.find(plan_id);
+  return it == plans_.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<KnownPlan> Plans::Add(const Plan& plan) {
+  auto known = std::make_shared<KnownPlan>();
+  known->plan = plan.weak_from_this();
+  known->program_id = plan.program_id;
+  for (const BlockPlan& block : plan.blocks) {
+    known->depth.push_back(block.parent < 0 ? 0 : known->depth[block.parent] + 1);
+    std::vector<OpFacts>& facts = known->facts.emplace_back(block.code.size());
+    for (const Instruction& instruction : block.code) {
+      OpFacts& op = facts[instruction.index];
+      op.line = LineNumber(plan, *instruction.op);
+      // The ops inside a body are looked at themselves; the op that runs it makes nothing.
+      if (RunsBlock(*instruction.op)) continue;
+      const uint32_t* in = instruction.args;
+      const uint32_t* out = in + instruction.n_in;
+      for (const uint32_t* slot = out; slot != out + instruction.n_out; ++slot) {
+        if (!IsFloat(plan.slots[*slot].type.dtype)) continue;
+        op.float_outputs = true;
+        if (std::find(in, out, *slot) != out) op.rewrites_input = true;
+      }
+    }
+  }
+  ForEach([](const Plan&, KnownPlan&) {});
+  plans_[plan.id] = known;
+  newest_[plan.program_id] = plan.id;
+  return known;
+}
+
+void Plans::ForEach(const std::function<void(const Plan&, KnownPlan&)>& f) {
+  for (auto it = plans_.begin(); it != plans_.end();) {
+    if (const std::shared_ptr<const Plan> plan = it->second->plan.lock()) {
+      f(*plan, *it->second);
+      ++it;
+    } else {
+      it = plans_.erase(it);
+    }
+  }
+}
+
+std::shared_ptr<const Plan> Plans::OfProgram(uint32_t program_id) {
+  if (const auto newest = newest_.find(program_id); newest != newest_.end()) {
+    if (const auto known = Find(newest->second)) {
+      if (auto plan = known->plan.lock()) return plan;
+    }
+  }
+  std::shared_ptr<const Plan> found;
+  for (const auto& [id, known] : plans_) {
+    if (known->program_id != program_id) continue;
+    auto plan = known->plan.lock();
+    if (plan && (!found || plan->id > found->id)) found = std::move(plan);
+  }
+  return found;
+}
+
+void Plans::Watch(const Plan& plan, const KnownPlan& known, bool scan) const {
+  for (size_t block = 0; block < plan.blocks.size(); ++block) {
+    for (const Instruction& instruction : plan.blocks[block].code) {
+      const OpFacts& facts = known.facts[block][instruction.index];
+      uint8_t bits = known.armed ? watch::kBefore : 0;
+      for (const Binding& binding : facts.bindings) {
+        bits |= binding.after ? watch::kAfter : watch::kBefore;
+      }
+      if (scan && facts.float_outputs) bits |= watch::kAfter;
+      if (scan && facts.rewrites_input) bits |= watch::kBefore;
+      SetWatch(instruction, bits);
+    }
+  }
+}
+
+void Plans::Clear() {
+  ForEach([](const Plan& plan, KnownPlan&) {
+    for (const BlockPlan& block : plan.blocks) {
+      for (const Instruction& instruction : block.code) SetWatch(instruction, 0);
+    }
+  });
+  plans_.clear();
+  newest_.clear();
+}
+
+uint32_t Plans::LineNumber(const Plan& plan, const proto::OpDesc& op) {
+  std::string key;
+  if (op.stack_size() > 0) {
+    const proto::CodeFrame& frame = plan.desc.frames(op.stack(0));
+    key = Cat(plan.desc.strings(frame.file()), ":", frame.line(), op.forward_op() ? ":grad" : "");
+  } else {
+    // Nobody's line: each such op is a line of its own, so that stepping by lines stops there.
+    key = Cat(plan.program_id, "#", op.id());
+  }
+  return lines_.emplace(std::move(key), static_cast<uint32_t>(lines_.size() + 1)).first->second;
+}
+
+void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info) {
+  info->set_id(op.id());
+  info->set_name(op.name());
+  info->set_type(op.type());
+  info->set_block(static_cast<uint32_t>(block));
+  if (const auto line = plan.listing.line_of.find(op.id()); line != plan.listing.line_of.end()) {
+    info->set_listing_line(line->second);
+  }
+  for (const proto::Slot& slot : op.outputs()) {
+    for (const std::string& name : slot.vars()) {
+      const uint32_t index = plan.FindSlot(block, name);
+      if (!index) continue;
+      const VarType& type = plan.slots[index].type;
+      proto::VarInfo* var = info->add_outputs();
+      var->set_name(name);
+      var->set_dtype(static_cast<proto::DataType>(type.dtype));
+      for (int64_t size : type.dims) var->add_dims(size);
+    }
+  }
+  info->set_forward_op(op.forward_op());
+  for (const SourceFrame& frame : plan.StackOf(op)) {
+    proto::SourceLine* line = info->add_stack();
+    line->set_file(frame.file);
+    line->set_line(frame.line);
+    line->set_function(frame.function);
+  }
+}
+
+}  // namespace opstep

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "debug/expression.h"
+#include "plan/plan.h"
+
+namespace opstep {
+
+// A breakpoint on one instruction.
+struct Binding {
+  uint32_t breakpoint = 0;
+  std::shared_ptr<const Expression> condition;  // null: always
+  bool after = false;                           // the condition reads outputs
+  // A line is entered once: the first op of the run of ops made on it, for all bindings of that run.
+  bool once_in_run = false;
+  uint32_t run_start = 0;
+};
+
+// What the debugger knows of one instruction.
+struct OpFacts {
+  uint32_t line = 0;            // see Position
+  bool float_outputs = false;   // NaN and Inf are looked for
+  bool rewrites_input = false;  // an input is also an output, so it must be looked at before the op runs
+  std::vector<Binding> bindings;
+};
+
+// A plan that has run under the debugger. The plan itself belongs to the executor, which may drop it.
+struct KnownPlan {
+  std::weak_ptr<const Plan> plan;
+  uint32_t program_id = 0;
+  std::vector<int> depth;                   // of each block
+  std::vector<std::vector<OpFacts>> facts;  // by block and index
+  bool armed = false;                       // every op is watched: someone steps or pauses
+
+  const OpFacts& At(const Activation& where) const {
+    return facts[where.block][where.instruction->index];
+  }
+};
+
+// The plans that the debugger knows, and their watch bytes. Not thread-safe: the agent's lock guards it.
+class Plans {
+ public:
+  // Null when it is not known yet.
+  std::shared_ptr<KnownPlan> Find(uint64_t plan_id) const;
+  std::shared_ptr<KnownPlan> Add(const Plan& plan);
+  // Only those that are alive; the others are forgotten.
+  void ForEach(const std::function<void(const Plan&, KnownPlan&)>& f);
+  // The newest plan of a program, or null.
+  std::shared_ptr<const Plan> OfProgram(uint32_t program_id);
+
+  // Sets each watch byte of the plan from its facts. `scan` = NaN or Inf are looked for.
+  void Watch(const Plan& plan, const KnownPlan& known, bool scan) const;
+  // Takes all watch bytes back and forgets everything.
+  void Clear();
+
+ private:
+  uint32_t LineNumber(const Plan& plan, const proto::OpDesc& op);
+
+  std::unordered_map<uint64_t, std::shared_ptr<KnownPlan>> plans_;
+  std::unordered_map<uint32_t, uint64_t> newest_;  // program → plan
+  std::unordered_map<std::string, uint32_t> lines_;
+};
+
+// What the wire tells of an op.
+void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info);
+
+}  // namespace opstep

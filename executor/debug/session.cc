@@ -1,0 +1,315 @@
+#include "debug/session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace opstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<uint64_t> sessions{0};
+
+proto::Hello MakeHello(const AgentOptions& options) {
+  proto::Hello hello;
+  hello.set_protocol(Channel::kProtocol);
+  hello.set_pid(::getpid());
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  hello.set_host(host);
+  for (const std::string& arg : options.argv) hello.add_argv(arg);
+  hello.set_opstep_version(options.version);
+  hello.set_rank(options.rank);
+  return hello;
+}
+
+proto::ProgramEvent Describe(const Plan& plan) {
+  proto::ProgramEvent event;
+  event.set_program(plan.program_id);
+  event.set_name(plan.program_name);
+  event.set_version(plan.program_version);
+  int ops = 0;
+  for (const proto::BlockDesc& block : plan.desc.blocks()) ops += block.ops_size();
+  event.set_op_count(static_cast<uint32_t>(ops));
+  event.set_block_count(static_cast<uint32_t>(plan.desc.blocks_size()));
+  return event;
+}
+
+}  // namespace
+
+Session::Session(AgentOptions options)
+    : options_(std::move(options)),
+      id_(++sessions),
+      channel_(std::make_unique<Channel>(options_.address, MakeHello(options_), this)) {}
+
+void Session::Start() {
+  wait_until_ = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options_.wait_seconds * 1e6));
+  // The hook is there before the server is, so that the first run finds it and waits.
+  settled_ = options_.wait_seconds <= 0;
+  if (!settled_) SetHook(shared_from_this());
+  channel_->Start();
+}
+
+void Session::Close() {
+  if (abandoned_) return;
+  {
+    Lock lock(mutex_);
+    wanted_ = false;
+    settled_ = true;
+    if (attached_) {
+      proto::FromExecutor message;
+      message.mutable_goodbye();
+      channel_->Send(std::move(message));
+    }
+    Leave(true);
+  }
+  welcomed_.notify_all();
+  channel_->Close();
+}
+
+void Session::Abandon() {
+  abandoned_ = true;
+  attached_ = false;
+  settled_ = true;
+  // Kept for ever: its channel's threads do not exist here and cannot be joined.
+  new std::shared_ptr<Session>(shared_from_this());
+  SetHook(nullptr);
+  // Whoever held the lock is not here to give it back; the watch bytes then stay, and nobody asks them.
+  if (mutex_.try_lock()) plans_.Clear();
+}
+
+// ---- the channel ---------------------------------------------------------------------------------
+
+void Session::OnWelcome(const proto::Welcome& welcome) {
+  {
+    Lock lock(mutex_);
+    if (!wanted_) return;
+    ++epoch_;
+    attached_ = true;
+    settled_ = true;
+    exceptions_ = welcome.exceptions();
+    breakpoints_.Replace(welcome.breakpoints());
+    if (welcome.stop_on_entry()) stop_next_ = proto::STOP_ENTRY;
+    SetHook(shared_from_this());
+    // Threads that waited for a server to come back are still where they were.
+    for (auto& [id, thread] : threads_) {
+      if (!thread->stopped) continue;
+      Know(*thread->plan);
+      proto::FromExecutor message;
+      *message.mutable_stopped() = Announce(*thread).stop;
+      channel_->Send(std::move(message));
+    }
+    SendChanges();
+  }
+  welcomed_.notify_all();
+}
+
+void Session::OnCommand(const proto::Command& command) { RunCommand(command, *this); }
+
+void Session::OnClosed(const std::string& why, bool final) {
+  Lock lock(mutex_);
+  if (final && wanted_) {
+    wanted_ = false;
+    std::fprintf(stderr, "opstep: no debugger: %s\n", why.c_str());
+  }
+  if (final) settled_ = true;
+  if (attached_) Leave(!options_.wait_on_disconnect || !wanted_);
+  else if (final) SetHook(nullptr);
+  lock.unlock();
+  welcomed_.notify_all();
+}
+
+void Session::WaitForWelcome() {
+  Lock lock(mutex_);
+  while (!settled_ && Clock::now() < wait_until_) {
+    const auto poll = Clock::now() + std::chrono::milliseconds(100);
+    welcomed_.wait_until(lock, std::min(poll, wait_until_));
+    lock.unlock();
+    PollInterrupt();
+    lock.lock();
+  }
+  if (settled_) return;
+  settled_ = true;
+  SetHook(nullptr);
+}
+
+// Nothing of the debugger is left in the process but threads that are to wait.
+void Session::Leave(bool go_on) {
+  attached_ = false;
+  SetHook(nullptr);
+  plans_.Clear();
+  breakpoints_.Clear();
+  exceptions_.Clear();
+  told_programs_.clear();
+  stop_next_.reset();
+  for (auto& [id, thread] : threads_) {
+    thread->announced = false;
+    thread->stepper.Cancel();
+    thread->pause = false;
+    thread->jobs.clear();
+    if (go_on) {
+      thread->released = true;
+      thread->wake.notify_all();
+    }
+  }
+}
+
+// ---- plans ---------------------------------------------------------------------------------------
+
+std::shared_ptr<KnownPlan> Session::Know(const Plan& plan) {
+  if (auto known = plans_.Find(plan.id)) return known;
+  std::shared_ptr<KnownPlan> known = plans_.Add(plan);
+  breakpoints_.Bind(plan, *known);
+  plans_.Watch(plan, *known, scanning());
+  const auto told = told_programs_.find(plan.program_id);
+  if (told == told_programs_.end() || told->second != plan.program_version) {
+    told_programs_[plan.program_id] = plan.program_version;
+    proto::FromExecutor message;
+    *message.mutable_program() = Describe(plan);
+    channel_->Send(std::move(message));
+  }
+  SendChanges();
+  return known;
+}
+
+void Session::BindAll() {
+  plans_.ForEach([&](const Plan& plan, KnownPlan& known) {
+    breakpoints_.Bind(plan, known);
+    plans_.Watch(plan, known, scanning());
+  });
+}
+
+void Session::WatchAll() {
+  plans_.ForEach([&](const Plan& plan, KnownPlan& known) { plans_.Watch(plan, known, scanning()); });
+}
+
+void Session::Arm(const Plan& plan, KnownPlan& known) {
+  if (known.armed) return;
+  known.armed = true;
+  plans_.Watch(plan, known, scanning());
+}
+
+void Session::DisarmIfIdle() {
+  if (stop_next_) return;
+  for (const auto& [id, thread] : threads_) {
+    if (thread->pause || thread->stepper.active()) return;
+  }
+  plans_.ForEach([&](const Plan& plan, KnownPlan& known) {
+    if (!known.armed) return;
+    known.armed = false;
+    plans_.Watch(plan, known, scanning());
+  });
+}
+
+void Session::SendChanges() {
+  for (proto::BreakpointStatus& status : breakpoints_.TakeChanges()) {
+    proto::FromExecutor message;
+    *message.mutable_breakpoint()->mutable_status() = std::move(status);
+    channel_->Send(std::move(message));
+  }
+}
+
+// ---- commands ------------------------------------------------------------------------------------
+
+proto::BreakpointStatuses Session::SetBreakpoints(const proto::SetBreakpoints& wanted) {
+  Lock lock(mutex_);
+  breakpoints_.Replace(wanted);
+  BindAll();
+  return breakpoints_.Tell();
+}
+
+void Session::SetExceptions(const proto::SetExceptions& wanted) {
+  Lock lock(mutex_);
+  exceptions_ = wanted;
+  WatchAll();
+}
+
+ThreadState& Session::Stopped(uint32_t thread) {
+  const auto it = threads_.find(thread);
+  OPSTEP_CHECK(it != threads_.end(), "there is no thread ", thread);
+  OPSTEP_CHECK(it->second->stopped, "thread ", thread, " is running: pause it first");
+  return *it->second;
+}
+
+void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
+  Lock lock(mutex_);
+  ThreadState& thread = Stopped(wanted.thread());
+  const auto unit = wanted.unit() == proto::Resume::OP ? StepUnit::kOp : StepUnit::kLine;
+  switch (wanted.mode()) {
+    case proto::Resume::CONTINUE: thread.stepper.Cancel(); break;
+    case proto::Resume::OVER: thread.stepper.Start(StepMode::kOver, unit, thread.at); break;
+    case proto::Resume::INTO: thread.stepper.Start(StepMode::kInto, unit, thread.at); break;
+    case proto::Resume::OUT: thread.stepper.Start(StepMode::kOut, unit, thread.at); break;
+    default: Fail("this executor does not know that way of going on");
+  }
+  if (thread.stepper.active()) Arm(*thread.plan, *Know(*thread.plan));
+  else DisarmIfIdle();
+  proto::FromExecutor message;
+  *message.mutable_reply() = std::move(answer);
+  channel_->Send(std::move(message));
+  thread.stopped = false;
+  thread.released = true;
+  thread.wake.notify_all();
+}
+
+void Session::Pause(uint32_t thread) {
+  Lock lock(mutex_);
+  if (thread) {
+    const auto it = threads_.find(thread);
+    OPSTEP_CHECK(it != threads_.end(), "there is no thread ", thread);
+    OPSTEP_CHECK(!it->second->stopped, "thread ", thread, " is stopped already");
+    it->second->pause = true;
+  } else {
+    stop_next_ = proto::STOP_PAUSE;
+  }
+  plans_.ForEach([&](const Plan& plan, KnownPlan& known) { Arm(plan, known); });
+}
+
+void Session::Detach(proto::Reply answer) {
+  Lock lock(mutex_);
+  proto::FromExecutor message;
+  *message.mutable_reply() = std::move(answer);
+  channel_->Send(std::move(message));
+  wanted_ = false;
+  Leave(true);
+  channel_->CloseSoon();
+}
+
+proto::Programs Session::Programs() {
+  Lock lock(mutex_);
+  proto::Programs programs;
+  for (const auto& [program, version] : told_programs_) {
+    if (const auto plan = plans_.OfProgram(program)) *programs.add_programs() = Describe(*plan);
+  }
+  std::sort(programs.mutable_programs()->begin(), programs.mutable_programs()->end(),
+            [](const auto& a, const auto& b) { return a.program() < b.program(); });
+  return programs;
+}
+
+std::shared_ptr<const Plan> Session::PlanOf(uint32_t program) {
+  Lock lock(mutex_);
+  auto plan = plans_.OfProgram(program);
+  OPSTEP_CHECK(plan, told_programs_.contains(program)
+                         ? Cat("program ", program, " is no longer in use")
+                         : Cat("no program ", program, " has run"));
+  return plan;
+}
+
+void Session::AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) {
+  Lock lock(mutex_);
+  ThreadState& asked = Stopped(thread);
+  OPSTEP_CHECK(asked.stop.stop() == stop, "thread ", thread, " has gone on since stop ", stop,
+               ": ask again for where it is now");
+  asked.jobs.emplace_back(epoch_, command);
+  asked.wake.notify_all();
+}
+
+void Session::Answer(proto::Reply reply) {
+  proto::FromExecutor message;
+  *message.mutable_reply() = std::move(reply);
+  channel_->Send(std::move(message));
+}
+
+}  // namespace opstep

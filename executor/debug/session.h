@@ -1,0 +1,112 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "debug/agent.h"
+#include "debug/breakpoints.h"
+#include "debug/channel.h"
+#include "debug/commands.h"
+#include "debug/exceptions.h"
+#include "debug/plans.h"
+#include "debug/threads.h"
+#include "runtime/hook.h"
+
+namespace opstep {
+
+// One connect: the process's Hook while a server is attached, and what its commands act on.
+//
+// Threads: it has none of its own. The channel's reader calls the ChannelListener and CommandTarget parts and
+// never waits there for a run. The user's threads call the Hook part and wait in it while they are stopped, each on its
+// ThreadState::wake, until a command, the policy on disconnect, max_pause or Ctrl-C lets them go.
+// One lock guards all state. It is not held while frames are read, expressions are evaluated or Python is asked.
+class Session final : public Hook,
+                      public ChannelListener,
+                      public CommandTarget,
+                      public std::enable_shared_from_this<Session> {
+ public:
+  explicit Session(AgentOptions options);
+  void Start();
+  void Close();
+  // In a forked child: nothing here is touched again.
+  void Abandon();
+  bool attached() const { return attached_; }
+
+  void EnterBlock(const FrameView& frame) override;
+  void BeforeOp(const FrameView& frame) override;
+  void AfterOp(const FrameView& frame) override;
+  void OnError(const FrameView& frame, const Error& error) override;
+
+  void OnWelcome(const proto::Welcome& welcome) override;
+  void OnCommand(const proto::Command& command) override;
+  void OnClosed(const std::string& why, bool final) override;
+
+  proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) override;
+  void SetExceptions(const proto::SetExceptions& wanted) override;
+  void Resume(const proto::Resume& wanted, proto::Reply answer) override;
+  void Pause(uint32_t thread) override;
+  void Detach(proto::Reply answer) override;
+  proto::Programs Programs() override;
+  std::shared_ptr<const Plan> PlanOf(uint32_t program) override;
+  void AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) override;
+  void Answer(proto::Reply reply) override;
+
+  void ThreadEnded(ThreadState& thread);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Request;
+
+  // session.cc; all but WaitForWelcome with the lock held.
+  void WaitForWelcome();
+  void Leave(bool go_on);
+  ThreadState& Announce(ThreadState& thread);
+  std::shared_ptr<KnownPlan> Know(const Plan& plan);
+  void BindAll();
+  void WatchAll();
+  void Arm(const Plan& plan, KnownPlan& known);
+  void DisarmIfIdle();
+  bool scanning() const { return exceptions_.nan() || exceptions_.inf(); }
+  void SendChanges();
+  ThreadState& Stopped(uint32_t thread);
+
+  // session_hook.cc
+  std::shared_ptr<ThreadState> ThisThread();
+  std::vector<uint32_t> Hits(const std::vector<Binding>& bindings, ThreadState& thread,
+                             const FrameView& frame);
+  void Stop(ThreadState& thread, const FrameView& frame, Request request);
+  void Wait(Lock& lock, ThreadState& thread, const FrameView& frame);
+
+  const AgentOptions options_;
+  const uint64_t id_;
+  std::unique_ptr<Channel> channel_;
+  std::atomic<bool> abandoned_{false};
+  std::atomic<bool> attached_{false};
+  // Nobody waits for the first welcome any more.
+  std::atomic<bool> settled_{false};
+
+  std::mutex mutex_;
+  std::condition_variable welcomed_;
+  bool wanted_ = true;
+  std::chrono::steady_clock::time_point wait_until_;
+  // Counts welcomes, so that an answer never goes to another server than the one that asked.
+  uint64_t epoch_ = 0;
+  std::map<uint32_t, std::shared_ptr<ThreadState>> threads_;
+  uint32_t last_thread_ = 0;
+  uint32_t last_stop_ = 0;
+  Plans plans_;
+  Breakpoints breakpoints_;
+  proto::SetExceptions exceptions_;
+  std::unordered_map<uint32_t, uint32_t> told_programs_;  // program → version
+  // Whichever thread runs an op next stops, for this reason.
+  std::optional<proto::StopReason> stop_next_;
+};
+
+}  // namespace opstep

@@ -1,0 +1,29 @@
+#include "debug/stepping.h"
+
+namespace opstep {
+
+void Stepper::Start(StepMode mode, StepUnit unit, const Position& from) {
+  mode_ = mode;
+  unit_ = unit;
+  from_ = from;
+}
+
+bool Stepper::EndsAt(const Position& at) const {
+  if (!active()) return false;
+  // The run ended under the step: it ends at the first op of the next one, whatever program that is.
+  if (at.run != from_.run) return true;
+  switch (mode_) {
+    case StepMode::kOut: return at.depth < from_.depth;
+    case StepMode::kOver:
+      if (at.depth > from_.depth) return false;
+      break;
+    default: break;
+  }
+  if (unit_ == StepUnit::kOp) return true;
+  // Going down into a body, up out of it, or around it once more leaves the line even if every
+  // op there was made on it.
+  return at.line != from_.line || at.depth != from_.depth || at.block != from_.block ||
+         at.iteration != from_.iteration;
+}
+
+}  // namespace opstep

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+namespace opstep {
+
+enum class StepMode : uint8_t { kNone, kOver, kInto, kOut };
+enum class StepUnit : uint8_t { kOp, kLine };
+
+// Where a thread stands: before an op, or after it.
+struct Position {
+  uint64_t run = 0;  // counts the runs of the thread
+  int depth = 0;     // of the block, 0 for block 0
+  int block = 0;
+  uint64_t iteration = 0;
+  uint32_t line = 0;  // the user's line that made the op, as a number; forward and gradient differ
+};
+
+// Decides at each op of a thread whether a step ends there. Steps count ops that are about to run, so the
+// same rule holds whether the thread stood before an op or after it.
+class Stepper {
+ public:
+  void Start(StepMode mode, StepUnit unit, const Position& from);
+  void Cancel() { mode_ = StepMode::kNone; }
+  bool active() const { return mode_ != StepMode::kNone; }
+  bool EndsAt(const Position& at) const;
+
+ private:
+  StepMode mode_ = StepMode::kNone;
+  StepUnit unit_ = StepUnit::kOp;
+  Position from_;
+};
+
+}  // namespace opstep

@@ -1,0 +1,81 @@
+#include "debug/stops.h"
+
+#include <atomic>
+
+#include "debug/agent.h"
+#include "debug/plans.h"
+
+namespace opstep {
+namespace {
+
+std::atomic<PythonStack> python_stack{nullptr};
+constexpr size_t kMaxPythonFrames = 200;
+
+void FillOp(const Plan& plan, int block, const proto::OpDesc& op, proto::StackFrame* out) {
+  FillOpInfo(plan, block, op, out->mutable_op());
+  if (out->op().stack_size() == 0) return;
+  const proto::SourceLine& line = out->op().stack(0);
+  out->set_file(line.file());
+  out->set_line(line.line());
+  out->set_function(line.function());
+}
+
+}  // namespace
+
+void SetPythonStack(PythonStack read) { python_stack.store(read); }
+
+void FillFrames(const FrameView& frame, proto::Stopped* stopped) {
+  const Plan& plan = frame.plan();
+  const auto add = [&](proto::StackFrame::Kind kind, const Activation& where) {
+    proto::StackFrame* out = stopped->add_frames();
+    out->set_kind(kind);
+    out->set_program(plan.program_id);
+    out->set_program_name(plan.program_name);
+    out->set_block(static_cast<uint32_t>(where.block));
+    out->set_iteration(where.iteration);
+    out->set_step(frame.step());
+    return out;
+  };
+  const Activation* where = &frame.top();
+  proto::StackFrame* op = add(proto::StackFrame::OP, *where);
+  FillOp(plan, where->block, *where->instruction->op, op);
+  op->set_after(frame.after());
+  for (; where->parent; where = where->parent) {
+    FillOp(plan, where->parent->block, *where->parent->instruction->op,
+           add(proto::StackFrame::BLOCK, *where));
+  }
+  proto::StackFrame* run = add(proto::StackFrame::RUN, *where);
+
+  const PythonStack read = python_stack.load();
+  const std::vector<SourceFrame> python = read ? read() : std::vector<SourceFrame>();
+  for (size_t i = 0; i < python.size() && i < kMaxPythonFrames; ++i) {
+    proto::StackFrame* out = stopped->add_frames();
+    out->set_kind(proto::StackFrame::PYTHON);
+    out->set_file(python[i].file);
+    out->set_line(python[i].line);
+    out->set_function(python[i].function);
+    if (i == 0) {  // it called the run
+      run->set_file(python[i].file);
+      run->set_line(python[i].line);
+    }
+  }
+}
+
+FrameScope FindFrame(const FrameView& frame, uint32_t index) {
+  const Activation* where = &frame.top();
+  if (index == 0) {
+    return {proto::StackFrame::OP, where, where->instruction->op, where->block};
+  }
+  for (uint32_t i = 1; where->parent; ++i, where = where->parent) {
+    if (i == index) {
+      return {proto::StackFrame::BLOCK, where, where->parent->instruction->op, where->parent->block};
+    }
+    if (!where->parent->parent && i + 1 == index) {
+      return {proto::StackFrame::RUN, where->parent, nullptr, where->parent->block};
+    }
+  }
+  if (!frame.top().parent && index == 1) return {proto::StackFrame::RUN, where, nullptr, where->block};
+  Fail("frame ", index, " has no tensors: it is a Python frame or there is none; choose an op, a block or the run");
+}
+
+}  // namespace opstep

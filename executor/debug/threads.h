@@ -1,0 +1,43 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "debug.pb.h"
+#include "debug/exceptions.h"
+#include "debug/stepping.h"
+
+namespace opstep {
+
+// One of the user's threads that runs plans under the debugger.
+struct ThreadState {
+  uint32_t id = 0;
+  std::string name;
+
+  // Its own: no other thread touches these.
+  uint64_t run = 0;
+  // An error is on its way up through the blocks; it was shown where it began.
+  bool unwinding = false;
+  // What was in the inputs that an op overwrites.
+  std::unordered_map<const Instruction*, BadNumbers> before;
+  // Where each line breakpoint stopped last: the entry into a block and a run of ops, as a number.
+  std::unordered_map<uint32_t, uint64_t> fired;
+
+  // Guarded by the session's lock.
+  bool announced = false;
+  Stepper stepper;
+  bool pause = false;
+  Position at;
+  bool stopped = false;
+  bool released = false;
+  proto::Stopped stop;                                    // what was told of it
+  const Plan* plan = nullptr;                             // while it is stopped
+  std::deque<std::pair<uint64_t, proto::Command>> jobs;   // with the epoch of who asked
+  std::condition_variable wake;
+};
+
+}  // namespace opstep
