@@ -267,6 +267,9 @@ class Agent:
 
 
 def _root(expr: pb.Expr) -> str:
+    if expr.HasField("call"):
+        assert expr.call.function == "var"
+        return expr.call.args[0].s
     return _root(expr.index.value) if expr.HasField("index") else expr.name
 
 

@@ -136,7 +136,7 @@ def test_scopes_and_paged_variables(script: Path) -> None:
         scopes = session.scopes(frames[0]["id"])
         names = ["Inputs", "Outputs", "Attributes", "Block", "Parameters", "Gradients"]
         assert list(scopes) == names
-        assert list(session.scopes(frames[1]["id"])) == names[3:]
+        assert list(session.scopes(frames[1]["id"])) == names[:2] + names[3:]
         assert session.scopes(frames[2]["id"]) == session.scopes(frames[3]["id"]) == {}
 
         x = session.variables(scopes["Inputs"])["X (x)"]

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 # How many children one response holds at the most; clients with paging ask for far less.
 MAX_CHILDREN = 1000
 
-_OF_AN_OP = (
+_SCOPES = (
+    # Of the op, of the op that runs the block, or what the run is fed and fetches.
     ("Inputs", pb.SCOPE_INPUTS, False),
     ("Outputs", pb.SCOPE_OUTPUTS, False),
     ("Attributes", pb.SCOPE_ATTRIBUTES, False),
-)
-_OF_A_BLOCK = (
     ("Block", pb.SCOPE_BLOCK, False),
     # Expensive: the client does not open them unasked.
     ("Parameters", pb.SCOPE_PARAMETERS, True),
@@ -57,9 +56,10 @@ class Inspection:
         frame = ref.frame
         if ref.index is None or frame is None or frame.kind == pb.StackFrame.PYTHON:
             return {"scopes": []}
-        of_op = _OF_AN_OP if frame.kind == pb.StackFrame.OP else ()
         scopes = []
-        for name, kind, expensive in of_op + _OF_A_BLOCK:
+        for name, kind, expensive in _SCOPES:
+            if kind == pb.SCOPE_ATTRIBUTES and frame.kind == pb.StackFrame.RUN:
+                continue
             scope = ScopeRef(ref.stop, ref.index, kind)
             handle = self._session.stops.variables.add(ref.stop.thread.id, scope)
             scopes.append({"name": name, "variablesReference": handle, "expensive": expensive})
@@ -136,11 +136,16 @@ class Inspection:
         return found
 
     def _named(self, ref: ScopeRef, entry: pb.NamedValue) -> Json:
-        variable = entry.variable or entry.name
-        name = entry.name if variable == entry.name else f"{entry.name} ({variable})"
-        typed = variable if _TYPABLE.fullmatch(variable) else ""
-        by_name = pb.Expr(name=variable)
-        return {"name": name, **self._value(ref.stop, ref.frame, entry.value, by_name, typed)}
+        name, variable = entry.name, entry.variable
+        typed, expression = name, pb.Expr(name=name)
+        if variable:
+            if variable != name:
+                name = f"{name} ({variable})"
+            # By var(), which an op's slot of the same name does not come before.
+            typed = variable if _TYPABLE.fullmatch(variable) else f'var("{variable}")'
+            call = pb.Expr.Call(function="var", args=[pb.Expr(s=variable)])
+            expression = pb.Expr(call=call)
+        return {"name": name, **self._value(ref.stop, ref.frame, entry.value, expression, typed)}
 
     async def _elements(self, ref: TensorRef, start: int, count: int) -> list[Json]:
         count = min(count, ref.length - start)
