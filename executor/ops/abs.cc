@@ -23,30 +23,31 @@ struct AbsGrad {
   }
 };
 
-const bool kAbs = Op("abs")
-.Doc("The absolute value of each element.")
-.In("X", "any shape", kNumbers)
-.Out("out", "|X|", kNumbers)
-.InplaceOf("X")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnary<Abs>)
-.Grad([](GradContext& g) { g.EmitGrad("abs_grad", {"X"}, {}, {"out"}, {"X"}); })
-.Oracle("np.abs(X)")
-.Sample("X=[3,17]")
-.Sample("X=[0,2]")
-.Sample("X=[]")
-.Sample("X=float32[64]{special}")
-.Register();
+const bool kAbs =
+    Op("abs")
+        .Doc("The absolute value of each element.")
+        .In("X", "any shape", kNumbers)
+        .Out("out", "|X|", kNumbers)
+        .InplaceOf("X")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnary<Abs>)
+        .Grad([](GradContext& g) { g.EmitGrad("abs_grad", {"X"}, {}, {"out"}, {"X"}); })
+        .Oracle("np.abs(X)")
+        .Sample("X=[3,17]")
+        .Sample("X=[0,2]")
+        .Sample("X=[]")
+        .Sample("X=float32[64]{special}")
+        .Register();
 
 const bool kAbsGrad = Op("abs_grad")
-.Doc("Gradient of abs: dout with the sign of X.")
-.In("X", "input of abs", kFloats)
-.In("dout", "gradient of out", kFloats)
-.Out("dX", "gradient of X", kFloats)
-.InplaceOf("dout")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnaryGrad<AbsGrad>)
-.Register();
+                          .Doc("Gradient of abs: dout with the sign of X.")
+                          .In("X", "input of abs", kFloats)
+                          .In("dout", "gradient of out", kFloats)
+                          .Out("dX", "gradient of X", kFloats)
+                          .InplaceOf("dout")
+                          .Shape(OutLikeInput<0>)
+                          .Prepare(PrepareUnaryGrad<AbsGrad>)
+                          .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -30,7 +30,8 @@ void Run(KernelContext& ctx) {
 
 const bool kArgMax =
     Op("arg_max")
-        .Doc("The index of the largest element along an axis; the first one when several are equal.")
+        .Doc(
+            "The index of the largest element along an axis; the first one when several are equal.")
         .In("X", "at least one dimension", kNumbers)
         .Attr(IntAttr("axis", 0), "the axis to search, negative from the end")
         .Attr(BoolAttr("keepdims", true), "keep the axis with size 1")

@@ -67,8 +67,7 @@ struct BinaryNestBody {
 
 template <typename F>
 Kernel PrepareBinary(const PrepareContext& ctx) {
-  const auto nest =
-      MakeLoopNest<2>(ctx.out(0).dims, {ctx.in(0).dims, ctx.in(1).dims});
+  const auto nest = MakeLoopNest<2>(ctx.out(0).dims, {ctx.in(0).dims, ctx.in(1).dims});
   const auto make = [&]<typename T, int kX, int kY>() -> Kernel {
     if (nest.rank == 1) return {Best<BinaryFlatBody<F, T, kX, kY>>(), nullptr};
     return WithState(Best<BinaryNestBody<F, T, kX, kY>>(), nest);
@@ -81,8 +80,8 @@ Kernel PrepareBinary(const PrepareContext& ctx) {
   });
 }
 
-// The inputs of a gradient op are X, Y, with kNeedsOut out, and dout; its outputs dX and dY. A functor
-// G has kNeedsX, kNeedsY, kNeedsOut and X(x, y, out, d), Y(x, y, out, d).
+// The inputs of a gradient op are X, Y, with kNeedsOut out, and dout; its outputs dX and dY. A
+// functor G has kNeedsX, kNeedsY, kNeedsOut and X(x, y, out, d), Y(x, y, out, d).
 struct BinaryGradState {
   // Operands X and Y over the shape of out.
   LoopNest<2> nest;

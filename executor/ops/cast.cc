@@ -43,10 +43,14 @@ struct Body {
 template <typename F>
 decltype(auto) DispatchCastable(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kInt8: return f(int8_t{});
-    case DType::kInt16: return f(int16_t{});
-    case DType::kUInt8: return f(uint8_t{});
-    default: return DispatchAny(dtype, std::forward<F>(f));
+    case DType::kInt8:
+      return f(int8_t{});
+    case DType::kInt16:
+      return f(int16_t{});
+    case DType::kUInt8:
+      return f(uint8_t{});
+    default:
+      return DispatchAny(dtype, std::forward<F>(f));
   }
 }
 
@@ -68,12 +72,15 @@ Kernel PrepareGrad(const PrepareContext& ctx) {
 
 const bool kCast =
     Op("cast")
-        .Doc("The same values in another dtype; floats are cut towards 0 when they become integers.")
+        .Doc(
+            "The same values in another dtype; floats are cut towards 0 when they become integers.")
         .In("X", "any shape", kCastable)
         .Required("to", AttrType::kDType, "the dtype to change to")
         .Out("out", "as X, in the new dtype", kCastable)
         .InplaceOf("X")
-        .Shape([](ShapeContext& ctx) { ctx.set_out(0, {ctx.op().DType("to"), ctx.in(0).dims}); })
+        .Shape([](ShapeContext& ctx) {
+          ctx.set_out(0, {ctx.op().DType("to"), ctx.in(0).dims});
+        })
         .Prepare(Prepare)
         .Grad([](GradContext& g) { g.EmitGrad("cast_grad", {"X"}, {}, {"out"}, {"X"}); })
         .Oracle("X.astype(to)")

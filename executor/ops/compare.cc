@@ -5,13 +5,13 @@ namespace {
 
 // Comparisons: one family, because they differ in one sign.
 
-#define OPSTEP_COMPARISON(Name, types, sign)     \
-  struct Name {                                  \
-    static constexpr Types kTypes = types;       \
-    template <typename T>                        \
-    OPSTEP_INLINE static bool Do(T x, T y) {     \
-      return x sign y;                           \
-    }                                            \
+#define OPSTEP_COMPARISON(Name, types, sign) \
+  struct Name {                              \
+    static constexpr Types kTypes = types;   \
+    template <typename T>                    \
+    OPSTEP_INLINE static bool Do(T x, T y) { \
+      return x sign y;                       \
+    }                                        \
   }
 OPSTEP_COMPARISON(Equal, Types::kAny, ==);
 OPSTEP_COMPARISON(NotEqual, Types::kAny, !=);

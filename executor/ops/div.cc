@@ -20,48 +20,57 @@ struct Div {
 struct DivGrad {
   static constexpr bool kNeedsX = false, kNeedsY = true, kNeedsOut = true;
   template <typename T>
-  OPSTEP_INLINE static T X([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T out, T d) {
+  OPSTEP_INLINE static T X([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T out,
+                           T d) {
     return d / y;
   }
   template <typename T>
-  OPSTEP_INLINE static T Y([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T out, T d) {
+  OPSTEP_INLINE static T Y([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T out,
+                           T d) {
     return -d * out / y;
   }
 };
 
-const bool kDiv = Op("div")
-.Doc("Divides X by Y element by element, with broadcasting; integers are cut towards 0.")
-.In("X", "left side", kNumbers)
-.In("Y", "right side", kNumbers)
-.Out("out", "X / Y", kNumbers)
-.InplaceOf("X")
-.Shape(BinaryShape<>)
-.Prepare(PrepareBinary<Div>)
-.Grad([](GradContext& g) { g.EmitGrad("div_grad", {"X", "Y"}, {"out"}, {"out"}, {"X", "Y"}); })
-.Oracle("X / Y if X.dtype.kind == 'f' else (np.sign(X) * np.sign(Y) * (abs(X) // abs(Y))).astype(X.dtype)")
-.Sample("X=[3,17] Y=[3,17]{1,9}")
-.Sample("X=[7,17] Y=[17]{1,3}")
-.Sample("X=[4,33] Y=[4,1]{-4,-1}")
-.Sample("X=[2,1,5] Y=[3,1]{1,2}")
-.Sample("X=[] Y=[4]{1,2}")
-.Sample("X=[0,3] Y=[3]{1,2}")
-.Sample("X=float32[64]{special} Y=float32[8,1]{special}")
-.Register();
+const bool kDiv =
+    Op("div")
+        .Doc("Divides X by Y element by element, with broadcasting; integers are cut towards 0.")
+        .In("X", "left side", kNumbers)
+        .In("Y", "right side", kNumbers)
+        .Out("out", "X / Y", kNumbers)
+        .InplaceOf("X")
+        .Shape(BinaryShape<>)
+        .Prepare(PrepareBinary<Div>)
+        .Grad([](GradContext& g) {
+          g.EmitGrad("div_grad", {"X", "Y"}, {"out"}, {"out"}, {"X", "Y"});
+        })
+        .Oracle(
+            "X / Y if X.dtype.kind == 'f' else (np.sign(X) * np.sign(Y) * (abs(X) // "
+            "abs(Y))).astype(X.dtype)")
+        .Sample("X=[3,17] Y=[3,17]{1,9}")
+        .Sample("X=[7,17] Y=[17]{1,3}")
+        .Sample("X=[4,33] Y=[4,1]{-4,-1}")
+        .Sample("X=[2,1,5] Y=[3,1]{1,2}")
+        .Sample("X=[] Y=[4]{1,2}")
+        .Sample("X=[0,3] Y=[3]{1,2}")
+        .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+        .Register();
 
-const bool kDivGrad = Op("div_grad")
-.Doc("Gradient of div: dout / Y and -dout * out / Y, summed over the broadcast dimensions.")
-.In("X", "left side", kFloats).ShapeOnly()
-.In("Y", "right side", kFloats)
-.In("out", "output of the forward op", kFloats)
-.In("dout", "gradient of out", kFloats)
-.Out("dX", "gradient of X", kFloats)
-.Optional()
-.InplaceOf("dout")
-.Out("dY", "gradient of Y", kFloats)
-.Optional()
-.Shape(GradsLikeInputs)
-.Prepare(PrepareBinaryGrad<DivGrad>)
-.Register();
+const bool kDivGrad =
+    Op("div_grad")
+        .Doc("Gradient of div: dout / Y and -dout * out / Y, summed over the broadcast dimensions.")
+        .In("X", "left side", kFloats)
+        .ShapeOnly()
+        .In("Y", "right side", kFloats)
+        .In("out", "output of the forward op", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Out("dX", "gradient of X", kFloats)
+        .Optional()
+        .InplaceOf("dout")
+        .Out("dY", "gradient of Y", kFloats)
+        .Optional()
+        .Shape(GradsLikeInputs)
+        .Prepare(PrepareBinaryGrad<DivGrad>)
+        .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -19,31 +19,32 @@ struct ExpOpGrad {
   }
 };
 
-const bool kExp = Op("exp")
-.Doc("e to the power of each element.")
-.In("X", "any shape", kFloats)
-.Out("out", "e ** X", kFloats)
-.InplaceOf("X")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnary<ExpOp>)
-.Grad([](GradContext& g) { g.EmitGrad("exp_grad", {}, {"out"}, {"out"}, {"X"}); })
-.Oracle("np.exp(X)")
-.Sample("X=[3,17]")
-.Sample("X=[101,3]{-110,95}")
-.Sample("X=[0,2]")
-.Sample("X=[]")
-.Sample("X=[64]{special}")
-.Register();
+const bool kExp =
+    Op("exp")
+        .Doc("e to the power of each element.")
+        .In("X", "any shape", kFloats)
+        .Out("out", "e ** X", kFloats)
+        .InplaceOf("X")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnary<ExpOp>)
+        .Grad([](GradContext& g) { g.EmitGrad("exp_grad", {}, {"out"}, {"out"}, {"X"}); })
+        .Oracle("np.exp(X)")
+        .Sample("X=[3,17]")
+        .Sample("X=[101,3]{-110,95}")
+        .Sample("X=[0,2]")
+        .Sample("X=[]")
+        .Sample("X=[64]{special}")
+        .Register();
 
 const bool kExpGrad = Op("exp_grad")
-.Doc("Gradient of exp: dout * out.")
-.In("out", "output of exp", kFloats)
-.In("dout", "gradient of out", kFloats)
-.Out("dX", "gradient of X", kFloats)
-.InplaceOf("dout")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnaryGrad<ExpOpGrad>)
-.Register();
+                          .Doc("Gradient of exp: dout * out.")
+                          .In("out", "output of exp", kFloats)
+                          .In("dout", "gradient of out", kFloats)
+                          .Out("dX", "gradient of X", kFloats)
+                          .InplaceOf("dout")
+                          .Shape(OutLikeInput<0>)
+                          .Prepare(PrepareUnaryGrad<ExpOpGrad>)
+                          .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -14,28 +14,28 @@ Kernel FillWith(double value) {
   return WithState<T>(run, static_cast<T>(value));
 }
 
-const bool kFill =
-    Op("fill")
-        .Doc("A tensor with the same value everywhere.")
-        .Required("shape", AttrType::kInts, "its sizes")
-        .Attr(DTypeAttr("dtype", DType::kFloat32), "its dtype")
-        .Attr(FloatAttr("value", 0.0), "the value")
-        .Out("out", "the tensor", kAny)
-        .Role(OpRole::kFill)
-        .Shape([](ShapeContext& ctx) {
-          ctx.set_out(0, {ctx.op().DType("dtype"), DimsFromAttr(ctx.op(), "shape")});
-        })
-        .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchAny(ctx.out(0).dtype,
-                             [&](auto t) { return FillWith<decltype(t)>(ctx.op().Float("value")); });
-        })
-        .Oracle("np.full(shape, value, dtype)")
-        .Sample("shape=[3,7] dtype=float32 value=1.5")
-        .Sample("shape=[] dtype=float64 value=-2")
-        .Sample("shape=[0,4] dtype=int64 value=3")
-        .Sample("shape=[5] dtype=int32 value=-7")
-        .Sample("shape=[2,1] dtype=bool value=1")
-        .Register();
+const bool kFill = Op("fill")
+                       .Doc("A tensor with the same value everywhere.")
+                       .Required("shape", AttrType::kInts, "its sizes")
+                       .Attr(DTypeAttr("dtype", DType::kFloat32), "its dtype")
+                       .Attr(FloatAttr("value", 0.0), "the value")
+                       .Out("out", "the tensor", kAny)
+                       .Role(OpRole::kFill)
+                       .Shape([](ShapeContext& ctx) {
+                         ctx.set_out(0, {ctx.op().DType("dtype"), DimsFromAttr(ctx.op(), "shape")});
+                       })
+                       .Prepare([](const PrepareContext& ctx) -> Kernel {
+                         return DispatchAny(ctx.out(0).dtype, [&](auto t) {
+                           return FillWith<decltype(t)>(ctx.op().Float("value"));
+                         });
+                       })
+                       .Oracle("np.full(shape, value, dtype)")
+                       .Sample("shape=[3,7] dtype=float32 value=1.5")
+                       .Sample("shape=[] dtype=float64 value=-2")
+                       .Sample("shape=[0,4] dtype=int64 value=3")
+                       .Sample("shape=[5] dtype=int32 value=-7")
+                       .Sample("shape=[2,1] dtype=bool value=1")
+                       .Register();
 
 }  // namespace
 }  // namespace opstep

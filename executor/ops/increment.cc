@@ -30,9 +30,9 @@ const bool kIncrement =
           const double step = ctx.op().Float("step");
           return DispatchNumbers(ctx.in(0).dtype, [&](auto t) {
             using T = decltype(t);
-            OPSTEP_CHECK(static_cast<double>(static_cast<T>(step)) == step || IsFloat(ctx.in(0).dtype),
-                         "step is ", step, " but X is ", NameOf(ctx.in(0).dtype),
-                         ": use a whole number");
+            OPSTEP_CHECK(
+                static_cast<double>(static_cast<T>(step)) == step || IsFloat(ctx.in(0).dtype),
+                "step is ", step, " but X is ", NameOf(ctx.in(0).dtype), ": use a whole number");
             return WithState<T>(Best<Body<T>>(), static_cast<T>(step));
           });
         })

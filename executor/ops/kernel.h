@@ -26,7 +26,8 @@ struct KernelCall {
   // What `prepare` made, or null.
   const void* state = nullptr;
   // Slots of the frame: inputs in schema order, then outputs. A missing optional one is a slot
-  // whose tensor has no data. The elements of a variadic slot follow one another at the end of their side.
+  // whose tensor has no data. The elements of a variadic slot follow one another at the end of
+  // their side.
   const uint32_t* args = nullptr;
   uint16_t n_in = 0;
   uint16_t n_out = 0;

@@ -19,32 +19,33 @@ struct LogOpGrad {
   }
 };
 
-const bool kLogOp = Op("log")
-.Doc("The natural logarithm of each element: -inf at 0, NaN below.")
-.In("X", "any shape", kFloats)
-.Out("out", "log(X)", kFloats)
-.InplaceOf("X")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnary<LogOp>)
-.Grad([](GradContext& g) { g.EmitGrad("log_grad", {"X"}, {}, {"out"}, {"X"}); })
-.Oracle("np.log(X)")
-.Sample("X=[3,17]{0.1,5}")
-.Sample("X=[101]{0,1e-37}")
-.Sample("X=[77]{1,1e30}")
-.Sample("X=[0,2]")
-.Sample("X=[]{0.5,2}")
-.Sample("X=[64]{special}")
-.Register();
+const bool kLogOp =
+    Op("log")
+        .Doc("The natural logarithm of each element: -inf at 0, NaN below.")
+        .In("X", "any shape", kFloats)
+        .Out("out", "log(X)", kFloats)
+        .InplaceOf("X")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnary<LogOp>)
+        .Grad([](GradContext& g) { g.EmitGrad("log_grad", {"X"}, {}, {"out"}, {"X"}); })
+        .Oracle("np.log(X)")
+        .Sample("X=[3,17]{0.1,5}")
+        .Sample("X=float32[101]{0,1e-37}")
+        .Sample("X=float32[77]{1,1e30}")
+        .Sample("X=[0,2]")
+        .Sample("X=[]{0.5,2}")
+        .Sample("X=[64]{special}")
+        .Register();
 
 const bool kLogOpGrad = Op("log_grad")
-.Doc("Gradient of log: dout / X.")
-.In("X", "input of log", kFloats)
-.In("dout", "gradient of out", kFloats)
-.Out("dX", "gradient of X", kFloats)
-.InplaceOf("dout")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnaryGrad<LogOpGrad>)
-.Register();
+                            .Doc("Gradient of log: dout / X.")
+                            .In("X", "input of log", kFloats)
+                            .In("dout", "gradient of out", kFloats)
+                            .Out("dX", "gradient of X", kFloats)
+                            .InplaceOf("dout")
+                            .Shape(OutLikeInput<0>)
+                            .Prepare(PrepareUnaryGrad<LogOpGrad>)
+                            .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -8,8 +8,8 @@
 
 namespace opstep {
 
-// Loops over a tensor that N operands are broadcast to: as few dimensions as possible, the innermost
-// last, where each operand has stride 1 (goes along) or 0 (stands still).
+// Loops over a tensor that N operands are broadcast to: as few dimensions as possible, the
+// innermost last, where each operand has stride 1 (goes along) or 0 (stands still).
 template <int N>
 struct LoopNest {
   int rank = 1;

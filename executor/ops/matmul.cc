@@ -11,7 +11,8 @@
 namespace opstep {
 namespace {
 
-// Row-major: c[m,n] = op(a)[m,k] @ op(b)[k,n], or += with `add`. A transposed matrix is stored [k,m] or [n,k].
+// Row-major: c[m,n] = op(a)[m,k] @ op(b)[k,n], or += with `add`. A transposed matrix is stored
+// [k,m] or [n,k].
 struct Gemm {
   bool trans_a = false;
   bool trans_b = false;

@@ -17,19 +17,21 @@ struct Neg {
 };
 
 const bool kNeg = Op("neg")
-.Doc("Each element with the opposite sign.")
-.In("X", "any shape", kNumbers)
-.Out("out", "-X", kNumbers)
-.InplaceOf("X")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnary<Neg>)
-.Grad([](GradContext& g) { g.Emit("neg", {{"X", {g.OutGrad("out")}}}, {{"out", {g.InGrad("X")}}}); })
-.Oracle("-X")
-.Sample("X=[3,17]")
-.Sample("X=[0,2]")
-.Sample("X=[]")
-.Sample("X=float32[64]{special}")
-.Register();
+                      .Doc("Each element with the opposite sign.")
+                      .In("X", "any shape", kNumbers)
+                      .Out("out", "-X", kNumbers)
+                      .InplaceOf("X")
+                      .Shape(OutLikeInput<0>)
+                      .Prepare(PrepareUnary<Neg>)
+                      .Grad([](GradContext& g) {
+                        g.Emit("neg", {{"X", {g.OutGrad("out")}}}, {{"out", {g.InGrad("X")}}});
+                      })
+                      .Oracle("-X")
+                      .Sample("X=[3,17]")
+                      .Sample("X=[0,2]")
+                      .Sample("X=[]")
+                      .Sample("X=float32[64]{special}")
+                      .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -74,7 +74,8 @@ OPSTEP_INLINE float Exp(float x) {
   // 2^n in two factors, because it may be below the smallest normal number or above the largest.
   const int32_t e = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kRound);
   const int32_t half = e >> 1;
-  return p * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((e - half + 127) << 23);
+  return p * std::bit_cast<float>((half + 127) << 23) *
+         std::bit_cast<float>((e - half + 127) << 23);
 }
 
 OPSTEP_INLINE float Log(float x) {
@@ -133,8 +134,8 @@ OPSTEP_INLINE T Sigmoid(T x) {
 
 // --- Sums in an order that does not depend on the instruction set. ---
 
-// The sum of at(0) … at(n - 1). Sums of floats are taken in 16 lanes over short blocks and added up in
-// double, so that long ones stay exact enough.
+// The sum of at(0) … at(n - 1). Sums of floats are taken in 16 lanes over short blocks and added up
+// in double, so that long ones stay exact enough.
 template <typename T, typename F>
 OPSTEP_INLINE T SumRun(int64_t n, F&& at) {
   constexpr int kLanes = 16;

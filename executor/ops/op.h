@@ -14,7 +14,8 @@ namespace opstep {
 // Types of the inputs in, types of the outputs out. Sizes may be -1.
 class ShapeContext {
  public:
-  ShapeContext(OpView op, std::vector<VarType> in, int n_out) : op_(op), in_(std::move(in)), out_(n_out) {}
+  ShapeContext(OpView op, std::vector<VarType> in, int n_out)
+      : op_(op), in_(std::move(in)), out_(n_out) {}
   const OpView& op() const { return op_; }
   const VarType& in(int i) const { return in_[i]; }
   int n_in() const { return static_cast<int>(in_.size()); }
@@ -29,21 +30,23 @@ class ShapeContext {
 
 using Names = std::vector<std::string>;
 
-// Collects the gradient ops of one forward op. Gradients that nobody needs and that nobody gave are "".
+// Collects the gradient ops of one forward op. Gradients that nobody needs and that nobody gave are
+// "".
 class GradContext {
  public:
   virtual ~GradContext() = default;
   virtual const OpView& op() const = 0;
-  // Name of the gradient of output / input variable i of a slot, "" when there is none / none is wanted.
+  // Name of the gradient of output / input variable i of a slot, "" when there is none / none is
+  // wanted.
   virtual std::string OutGrad(std::string_view slot, int i = 0) const = 0;
   virtual std::string InGrad(std::string_view slot, int i = 0) const = 0;
   // Appends an op; slots whose names are all "" are left out; an op with no output is dropped.
   virtual void Emit(std::string type, std::vector<std::pair<std::string, Names>> inputs,
                     std::vector<std::pair<std::string, Names>> outputs,
                     std::vector<proto::Attr> attrs = {}) = 0;
-  // The usual case: "<type>_grad" with the named inputs and outputs of the forward op, "d<slot>" for each
-  // output given in `out_grads` and, as outputs, "d<slot>" for each input in `in_grads`; the forward
-  // op's attributes are copied.
+  // The usual case: "<type>_grad" with the named inputs and outputs of the forward op, "d<slot>"
+  // for each output given in `out_grads` and, as outputs, "d<slot>" for each input in `in_grads`;
+  // the forward op's attributes are copied.
   void EmitGrad(std::string type, const Names& inputs, const Names& outputs, const Names& out_grads,
                 const Names& in_grads);
 };
@@ -68,10 +71,11 @@ struct OpDef {
   OpRole role = OpRole::kNone;
   // Keeps it in the plan although nobody reads its outputs.
   bool side_effect = false;
-  // Python source over the slots' and attributes' names with NumPy as np; gives the output or a tuple.
+  // Python source over the slots' and attributes' names with NumPy as np; gives the output or a
+  // tuple.
   std::string oracle;
-  // "X=float32[2,3]{0.1,2} axis=1": inputs (with a range of values) and attributes. An input without
-  // a dtype stands for each dtype that the slot takes.
+  // "X=float32[2,3]{0.1,2} axis=1": inputs (with a range of values) and attributes. An input
+  // without a dtype stands for each dtype that the slot takes.
   std::vector<std::string> samples;
   // Needs a program around it (feeds, blocks, output streams), so samples cannot cover it.
   bool own_test = false;

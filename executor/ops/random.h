@@ -11,8 +11,8 @@ constexpr uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Random bits that depend on a seed and the element's index only, so that threads, platforms and the
-// order of evaluation do not matter.
+// Random bits that depend on a seed and the element's index only, so that threads, platforms and
+// the order of evaluation do not matter.
 class CounterRandom {
  public:
   explicit CounterRandom(int64_t seed) : key_(Mix(static_cast<uint64_t>(seed) + kStep)) {}

@@ -114,9 +114,7 @@ inline Op ReduceOp(std::string type, std::string doc, std::string out_doc, DType
 
 inline Op ReduceGradOp(std::string type, std::string doc) {
   Op op(std::move(type));
-  op.Doc(std::move(doc))
-      .Attr(IntsAttr("axes", {}), "as in the forward op")
-      .Shape(OutLikeInput<0>);
+  op.Doc(std::move(doc)).Attr(IntsAttr("axes", {}), "as in the forward op").Shape(OutLikeInput<0>);
   return op;
 }
 

@@ -144,10 +144,12 @@ const bool kReduceMin =
         .Oracle("X.min(axis=tuple(axes) or None, keepdims=keepdims)")
         .Register();
 
-const bool kReduceMaxGrad = RegisterGrad(
-    "reduce_max_grad", "Gradient of reduce_max: dout goes to the largest elements in equal shares.");
-const bool kReduceMinGrad = RegisterGrad(
-    "reduce_min_grad", "Gradient of reduce_min: dout goes to the smallest elements in equal shares.");
+const bool kReduceMaxGrad =
+    RegisterGrad("reduce_max_grad",
+                 "Gradient of reduce_max: dout goes to the largest elements in equal shares.");
+const bool kReduceMinGrad =
+    RegisterGrad("reduce_min_grad",
+                 "Gradient of reduce_min: dout goes to the smallest elements in equal shares.");
 
 }  // namespace
 }  // namespace opstep

@@ -19,18 +19,22 @@ Op& Op::Doc(std::string doc) {
 }
 
 Op& Op::In(std::string name, std::string doc, DTypeSet dtypes) {
-  def_.schema.inputs.push_back({.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
+  def_.schema.inputs.push_back(
+      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
   last_is_output_ = false;
   return *this;
 }
 
 Op& Op::Out(std::string name, std::string doc, DTypeSet dtypes) {
-  def_.schema.outputs.push_back({.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
+  def_.schema.outputs.push_back(
+      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
   last_is_output_ = true;
   return *this;
 }
 
-SlotSchema& Op::Last() { return last_is_output_ ? def_.schema.outputs.back() : def_.schema.inputs.back(); }
+SlotSchema& Op::Last() {
+  return last_is_output_ ? def_.schema.outputs.back() : def_.schema.inputs.back();
+}
 
 Op& Op::Optional() {
   Last().optional = true;

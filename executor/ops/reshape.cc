@@ -29,12 +29,12 @@ void Shape(ShapeContext& ctx) {
     if (rest >= 0) {
       out[rest] = 1;
       const int64_t others = out.numel();
-      OPSTEP_CHECK(others > 0 ? have % others == 0 : have == 0, "X is ", x.ToString(), " with ", have,
-                   " elements: they cannot be shaped ", as);
+      OPSTEP_CHECK(others > 0 ? have % others == 0 : have == 0, "X is ", x.ToString(), " with ",
+                   have, " elements: they cannot be shaped ", as);
       out[rest] = others > 0 ? have / others : 0;
     }
-    OPSTEP_CHECK(out.numel() == have, "X is ", x.ToString(), " with ", have,
-                 " elements but shape ", as, " has ", out.numel());
+    OPSTEP_CHECK(out.numel() == have, "X is ", x.ToString(), " with ", have, " elements but shape ",
+                 as, " has ", out.numel());
   }
   ctx.set_out(0, {ctx.in(0).dtype, out});
 }

@@ -31,17 +31,17 @@ const bool kSgd =
           const VarType& param = ctx.in(0);
           CheckSameDType(param, "param", ctx.in(1), "grad");
           CheckSameDType(param, "param", ctx.in(2), "lr");
-          OPSTEP_CHECK(ShapesAgree(param.dims, ctx.in(1).dims), "param is ",
-                       param.dims.ToString(), " but grad is ", ctx.in(1).dims.ToString(),
-                       ": they must be alike");
+          OPSTEP_CHECK(ShapesAgree(param.dims, ctx.in(1).dims), "param is ", param.dims.ToString(),
+                       " but grad is ", ctx.in(1).dims.ToString(), ": they must be alike");
           const Dims& lr = ctx.in(2).dims;
           OPSTEP_CHECK(!lr.known() || lr.numel() == 1, "lr is ", lr.ToString(),
                        ": it must have one element");
           ctx.set_out(0, param);
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchFloats(ctx.in(0).dtype,
-                                [](auto t) { return Kernel{Best<Body<decltype(t)>>(), nullptr}; });
+          return DispatchFloats(ctx.in(0).dtype, [](auto t) {
+            return Kernel{Best<Body<decltype(t)>>(), nullptr};
+          });
         })
         .Oracle("param - lr * grad")
         .Sample("param=[5,7] grad=[5,7] lr=[1]")

@@ -27,8 +27,8 @@ inline Dims BroadcastDims(const Dims& a, std::string_view a_name, const Dims& b,
   for (int i = 1; i <= std::min(a.rank(), b.rank()); ++i) {
     const int64_t x = a[a.rank() - i];
     const int64_t y = b[b.rank() - i];
-    OPSTEP_CHECK(SizesAgree(x, y) || x == 1 || y == 1, a_name, " is ", a.ToString(), " but ", b_name,
-                 " is ", b.ToString(), ": sizes ", x, " and ", y,
+    OPSTEP_CHECK(SizesAgree(x, y) || x == 1 || y == 1, a_name, " is ", a.ToString(), " but ",
+                 b_name, " is ", b.ToString(), ": sizes ", x, " and ", y,
                  " do not broadcast; they must be equal or one of them 1");
     // An unknown size beside 1 stays unknown; beside any other it must turn out to fit.
     out[out.rank() - i] = x == 1 ? y : (y == 1 || y < 0) ? x : y;

@@ -39,9 +39,8 @@ struct Body {
     const T* x = ctx.in(0).as<T>();
     T* out = ctx.out(0).as<T>();
     const State& s = ctx.state<State>();
-    ForEachRow(s, [&](int64_t at, int64_t step) OPSTEP_INLINE_LAMBDA {
-      SoftmaxRow(x + at, out + at, s.size, step);
-    });
+    ForEachRow(s, [&](int64_t at, int64_t step)
+                      OPSTEP_INLINE_LAMBDA { SoftmaxRow(x + at, out + at, s.size, step); });
   }
 };
 
@@ -56,8 +55,8 @@ struct GradBody {
       const T* y = out + at;
       const T* g = d + at;
       T* to = dx + at;
-      const T dot =
-          SumRun<T>(s.size, [&](int64_t i) OPSTEP_INLINE_LAMBDA { return y[i * step] * g[i * step]; });
+      const T dot = SumRun<T>(
+          s.size, [&](int64_t i) OPSTEP_INLINE_LAMBDA { return y[i * step] * g[i * step]; });
 #pragma GCC ivdep
       for (int64_t i = 0; i < s.size; ++i) to[i * step] = y[i * step] * (g[i * step] - dot);
     });

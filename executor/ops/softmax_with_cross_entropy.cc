@@ -66,15 +66,17 @@ void Shape(ShapeContext& ctx) {
 
 const bool kOp =
     Op("softmax_with_cross_entropy")
-        .Doc("The cross entropy between softmax(logits) and the class that label names, row by row.")
+        .Doc(
+            "The cross entropy between softmax(logits) and the class that label names, row by row.")
         .In("logits", "[N, classes]", kFloats)
         .In("label", "[N] or [N, 1]: the right class of each row", DTypeSet(DType::kInt64))
         .Out("loss", "-log(probs[label]), shaped as label", kFloats)
         .Out("probs", "softmax of each row of logits", kFloats)
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchFloats(ctx.in(0).dtype,
-                                [](auto t) { return Kernel{Best<Body<decltype(t)>>(), nullptr}; });
+          return DispatchFloats(ctx.in(0).dtype, [](auto t) {
+            return Kernel{Best<Body<decltype(t)>>(), nullptr};
+          });
         })
         .Grad([](GradContext& g) {
           OPSTEP_CHECK(g.OutGrad("probs").empty(),
@@ -99,20 +101,21 @@ loss = -np.log(softmax[rows, label.reshape(-1)])
         .Sample("logits=[4,3]{-40,40} label=[4,1]{0,2}")
         .Register();
 
-const bool kGrad = Op("softmax_with_cross_entropy_grad")
-                       .Doc("Gradient of softmax_with_cross_entropy: (probs - one_hot(label)) * dloss.")
-                       .In("probs", "as computed by the forward op", kFloats)
-                       .In("label", "the right class of each row", DTypeSet(DType::kInt64))
-                       .In("dloss", "gradient of loss", kFloats)
-                       .Out("dlogits", "gradient of logits", kFloats)
-                       .InplaceOf("probs")
-                       .Shape(OutLikeInput<0>)
-                       .Prepare([](const PrepareContext& ctx) -> Kernel {
-                         return DispatchFloats(ctx.in(0).dtype, [](auto t) {
-                           return Kernel{Best<GradBody<decltype(t)>>(), nullptr};
-                         });
-                       })
-                       .Register();
+const bool kGrad =
+    Op("softmax_with_cross_entropy_grad")
+        .Doc("Gradient of softmax_with_cross_entropy: (probs - one_hot(label)) * dloss.")
+        .In("probs", "as computed by the forward op", kFloats)
+        .In("label", "the right class of each row", DTypeSet(DType::kInt64))
+        .In("dloss", "gradient of loss", kFloats)
+        .Out("dlogits", "gradient of logits", kFloats)
+        .InplaceOf("probs")
+        .Shape(OutLikeInput<0>)
+        .Prepare([](const PrepareContext& ctx) -> Kernel {
+          return DispatchFloats(ctx.in(0).dtype, [](auto t) {
+            return Kernel{Best<GradBody<decltype(t)>>(), nullptr};
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -19,30 +19,31 @@ struct SqrtGrad {
   }
 };
 
-const bool kSqrt = Op("sqrt")
-.Doc("The square root of each element: NaN below 0.")
-.In("X", "any shape", kFloats)
-.Out("out", "sqrt(X)", kFloats)
-.InplaceOf("X")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnary<Sqrt>)
-.Grad([](GradContext& g) { g.EmitGrad("sqrt_grad", {}, {"out"}, {"out"}, {"X"}); })
-.Oracle("np.sqrt(X)")
-.Sample("X=[3,17]{0.1,5}")
-.Sample("X=[0,2]")
-.Sample("X=[]{1,2}")
-.Sample("X=[64]{special}")
-.Register();
+const bool kSqrt =
+    Op("sqrt")
+        .Doc("The square root of each element: NaN below 0.")
+        .In("X", "any shape", kFloats)
+        .Out("out", "sqrt(X)", kFloats)
+        .InplaceOf("X")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnary<Sqrt>)
+        .Grad([](GradContext& g) { g.EmitGrad("sqrt_grad", {}, {"out"}, {"out"}, {"X"}); })
+        .Oracle("np.sqrt(X)")
+        .Sample("X=[3,17]{0.1,5}")
+        .Sample("X=[0,2]")
+        .Sample("X=[]{1,2}")
+        .Sample("X=[64]{special}")
+        .Register();
 
 const bool kSqrtGrad = Op("sqrt_grad")
-.Doc("Gradient of sqrt: dout / (2 * out).")
-.In("out", "output of sqrt", kFloats)
-.In("dout", "gradient of out", kFloats)
-.Out("dX", "gradient of X", kFloats)
-.InplaceOf("dout")
-.Shape(OutLikeInput<0>)
-.Prepare(PrepareUnaryGrad<SqrtGrad>)
-.Register();
+                           .Doc("Gradient of sqrt: dout / (2 * out).")
+                           .In("out", "output of sqrt", kFloats)
+                           .In("dout", "gradient of out", kFloats)
+                           .Out("dX", "gradient of X", kFloats)
+                           .InplaceOf("dout")
+                           .Shape(OutLikeInput<0>)
+                           .Prepare(PrepareUnaryGrad<SqrtGrad>)
+                           .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -48,8 +48,9 @@ const bool kSum =
           ctx.set_out(0, type);
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchNumbers(ctx.in(0).dtype,
-                                 [](auto t) { return Kernel{Best<Body<decltype(t)>>(), nullptr}; });
+          return DispatchNumbers(ctx.in(0).dtype, [](auto t) {
+            return Kernel{Best<Body<decltype(t)>>(), nullptr};
+          });
         })
         .Grad([](GradContext& g) {
           const int n = static_cast<int>(g.op().Inputs("X").size());

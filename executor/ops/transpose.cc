@@ -13,8 +13,8 @@ std::vector<int> Perm(const OpView& op, const Dims& x) {
     for (int i = x.rank() - 1; i >= 0; --i) perm.push_back(i);
     return perm;
   }
-  OPSTEP_CHECK(static_cast<int>(given.size()) == x.rank(), "X is ", x.ToString(), " but perm names ",
-               given.size(), " axes: it must name each axis once");
+  OPSTEP_CHECK(static_cast<int>(given.size()) == x.rank(), "X is ", x.ToString(),
+               " but perm names ", given.size(), " axes: it must name each axis once");
   for (int64_t axis : given) {
     const int a = NormalizeAxis(axis, x, "X");
     OPSTEP_CHECK(std::find(perm.begin(), perm.end(), a) == perm.end(), "perm names axis ", axis,
@@ -56,10 +56,14 @@ Kernel Prepare(const PrepareContext& ctx) {
   }
   if (nest.rank == 0) nest.size[nest.rank++] = 1;
   switch (SizeOf(ctx.in(0).dtype)) {
-    case 1: return WithState(Run<uint8_t>, nest);
-    case 2: return WithState(Run<uint16_t>, nest);
-    case 4: return WithState(Run<uint32_t>, nest);
-    default: return WithState(Run<uint64_t>, nest);
+    case 1:
+      return WithState(Run<uint8_t>, nest);
+    case 2:
+      return WithState(Run<uint16_t>, nest);
+    case 4:
+      return WithState(Run<uint32_t>, nest);
+    default:
+      return WithState(Run<uint64_t>, nest);
   }
 }
 
@@ -67,7 +71,8 @@ const bool kTranspose =
     Op("transpose")
         .Doc("The tensor with its axes in another order.")
         .In("X", "any shape", kEvery)
-        .Attr(IntsAttr("perm", {}), "axis i of out is axis perm[i] of X; none turns the order round")
+        .Attr(IntsAttr("perm", {}),
+              "axis i of out is axis perm[i] of X; none turns the order round")
         .Out("out", "the elements of X", kEvery)
         .Shape([](ShapeContext& ctx) {
           const Dims& x = ctx.in(0).dims;
@@ -79,7 +84,8 @@ const bool kTranspose =
         .Grad([](GradContext& g) {
           std::vector<int64_t> perm = g.op().Ints("perm"), inverse(perm.size());
           for (size_t i = 0; i < perm.size(); ++i) {
-            const int64_t axis = perm[i] < 0 ? perm[i] + static_cast<int64_t>(perm.size()) : perm[i];
+            const int64_t axis =
+                perm[i] < 0 ? perm[i] + static_cast<int64_t>(perm.size()) : perm[i];
             inverse[axis] = static_cast<int64_t>(i);
           }
           g.Emit("transpose", {{"X", {g.OutGrad("out")}}}, {{"out", {g.InGrad("X")}}},

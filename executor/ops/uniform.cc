@@ -49,8 +49,7 @@ const bool kUniform =
             using T = decltype(t);
             const double min = op.Float("min"), max = op.Float("max");
             const double last = std::nextafter(static_cast<T>(max), static_cast<T>(min));
-            return WithState(Run<T>,
-                             State{CounterRandom(op.Int("seed")), min, max - min, last});
+            return WithState(Run<T>, State{CounterRandom(op.Int("seed")), min, max - min, last});
           });
         })
         .Oracle(R"(

@@ -1,0 +1,121 @@
+"""The samples of the op registry as arrays, and its NumPy oracles.
+
+A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an optional dtype, a shape
+and an optional range of values, and attributes. An input without a dtype stands for each dtype that
+its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like. A variadic
+input is given once for each variable.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Schema = dict[str, Any]
+
+_TENSOR = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[\d,]*)\](?:\{(?P<range>[^}]*)\})?")
+_SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 1e-40, 3e38, -3e38, 7.25]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op with inputs and attributes to try it on."""
+
+    schema: Schema
+    label: str
+    inputs: dict[str, list[np.ndarray]]
+    attrs: dict[str, Any]
+    special: bool
+
+    @property
+    def type(self) -> str:
+        return self.schema["type"]
+
+    def expected(self, **replaced: list[np.ndarray]) -> list[np.ndarray]:
+        """What the oracle says, for the inputs or for others in their place."""
+        variadic = {slot["name"] for slot in self.schema["inputs"] if slot["variadic"]}
+        names: dict[str, Any] = {"np": np}
+        for slot, arrays in (self.inputs | replaced).items():
+            names[slot] = arrays if slot in variadic else arrays[0]
+        for attr in self.schema["attrs"]:
+            value = self.attrs.get(attr["name"], attr["default"])
+            names[attr["name"]] = np.dtype(value) if attr["type"] == "dtype" else value
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the mean of nothing
+            result = _evaluate(self.schema["oracle"], names)
+        return [np.asarray(value) for value in (result if isinstance(result, tuple) else (result,))]
+
+
+def cases(schema: Schema) -> Iterator[Case]:
+    """All cases of an op: its samples, each with every dtype that it stands for."""
+    slots = {slot["name"]: slot for slot in schema["inputs"]}
+    attrs = {attr["name"]: attr for attr in schema["attrs"]}
+    for sample in schema["samples"]:
+        given = [item.split("=", 1) for item in sample.split()]
+        unknown = [name for name, _ in given if name not in slots and name not in attrs]
+        if unknown:
+            raise ValueError(
+                f"{schema['type']}: sample '{sample}' names {unknown}, which it has not"
+            )
+        for dtype in _free_dtypes(given, slots):
+            rng = np.random.default_rng(zlib.crc32(f"{sample} {dtype}".encode()))
+            inputs: dict[str, list[np.ndarray]] = {}
+            for name, text in given:
+                if name in slots:
+                    free = dtype if dtype in slots[name]["dtypes"] else slots[name]["dtypes"][0]
+                    inputs.setdefault(name, []).append(_array(text, free, rng))
+            values = {n: _attr(attrs[n], text, rng) for n, text in given if n in attrs}
+            label = f"{schema['type']} {sample}" + (f" ({dtype})" if dtype else "")
+            yield Case(schema, label, inputs, values, "{special}" in sample)
+
+
+def _free_dtypes(given: list[list[str]], slots: dict[str, Any]) -> list[str]:
+    for name, text in given:
+        if name in slots and text.startswith("["):
+            # NumPy has no bfloat16.
+            return [dtype for dtype in slots[name]["dtypes"] if dtype != "bfloat16"]
+    return [""]
+
+
+def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
+    match = _TENSOR.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text}' is not a tensor of a sample")
+    kind = np.dtype(match["dtype"] or dtype)
+    shape = [int(size) for size in match["shape"].split(",") if size]
+    if match["range"] == "special":
+        with np.errstate(over="ignore"):
+            return np.resize(np.array(_SPECIAL), shape).astype(kind)
+    if kind.kind == "b":
+        return np.asarray(rng.random(shape) < 0.5)
+    span = match["range"] or (
+        "-1.5,1.5" if kind.kind == "f" else "0,9" if kind.kind == "u" else "-9,9"
+    )
+    low, high = (float(end) for end in span.split(","))
+    if kind.kind == "f":
+        return np.asarray(rng.uniform(low, high, shape)).astype(kind)
+    return np.asarray(rng.integers(int(np.ceil(low)), int(high) + 1, shape)).astype(kind)
+
+
+def _attr(schema: dict[str, Any], text: str, rng: np.random.Generator) -> Any:
+    if schema["type"] in ("dtype", "string"):
+        return text
+    if schema["type"] == "tensor":
+        return _array(text, "float32", rng)
+    return ast.literal_eval(text)
+
+
+def _evaluate(source: str, names: dict[str, Any]) -> Any:
+    """Runs Python source and gives the value of its last line, which is an expression."""
+    tree = ast.parse(source.strip())
+    last = tree.body.pop()
+    assert isinstance(last, ast.Expr), "an oracle ends with an expression"
+    exec(compile(tree, "<oracle>", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "<oracle>", "eval"), names)
