@@ -343,7 +343,7 @@ class _Builder:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest names, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.6)
     return "did you mean " + " or ".join(f"'{n}'" for n in near) + "?" if near else ""
 
 

@@ -26,6 +26,7 @@ class ScriptedExecutor:
             response_deserializer=pb.ToExecutor.FromString,
         )
         self._call = attach()
+        self._writing = asyncio.Lock()
         self._hello = pb.Hello(protocol=protocol, pid=pid, host="here", opstep_version="0.0.7")
         self._reader: asyncio.Task[None] | None = None
         self.commands: list[pb.Command] = []
@@ -43,7 +44,8 @@ class ScriptedExecutor:
         return message.welcome
 
     async def send(self, **message: Any) -> None:
-        await self._call.write(pb.FromExecutor(**message))
+        async with self._writing:
+            await self._call.write(pb.FromExecutor(**message))
 
     async def stop_at(self, op: pb.OpInfo, **fields: Any) -> None:
         frames = [

@@ -38,7 +38,8 @@ W = 'attribute { value { name: "fc_0" } name: "w" }'
         ("x | 1", f"binary {{ op: OR left {{ {X} }} right {{ i: 1 }} }}"),
         (
             "0 < x <= 2",
-            f"compare {{ first {{ i: 0 }} ops: [LESS, LESS_EQUAL] rest {{ {X} }} rest {{ i: 2 }} }}",
+            f"compare {{ first {{ i: 0 }} ops: [LESS, LESS_EQUAL] rest {{ {X} }} "
+            "rest { i: 2 } }",
         ),
         (
             "x or 1 or 2",

@@ -102,10 +102,7 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
         if not args.batch and not session.quitting:
             await (shell.interactive() if terminal else shell.piped())
     finally:
-        ended_before = not session.running
         await session.close()
-    if not ended_before:
-        session.script_code = None
     return 0 if terminal else _exit_code(shell.failed, session.fault, session.script_code)
 
 

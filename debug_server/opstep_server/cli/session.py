@@ -85,7 +85,7 @@ class Session:
         self._news: asyncio.Queue[Event | _Interrupted] = asyncio.Queue()
         self._bound: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        debugger.subscribe(self._take)
+        self._unsubscribe = debugger.subscribe(self._take)
 
     # ---- what is in view -------------------------------------------------------------------------
 
@@ -181,6 +181,8 @@ class Session:
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
+        # Whoever leaves does not want to hear how the script took it.
+        self._unsubscribe()
         if self._running:
             await self.debugger.terminate()
         await self.debugger.close()

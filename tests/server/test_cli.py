@@ -1,0 +1,231 @@
+"""`opstep debug` as a process, on a script that speaks as an executor would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripted_train import line_of
+
+HERE = Path(__file__).parent
+OPSTEP = (sys.executable, "-m", "opstep_server")
+SCRIPT = "scripted_train.py"
+MATMUL, ADD, LOG = line_of("matmul"), line_of("add"), line_of("log")
+
+
+def opstep(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*OPSTEP, *args],
+        cwd=HERE,
+        env={**os.environ, **env},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def batch(*commands: str, **env: str) -> tuple[list[str], int]:
+    options = [word for command in commands for word in ("-ex", command)]
+    result = opstep("debug", "--batch", *options, SCRIPT, **env)
+    assert result.stderr == ""
+    return result.stdout.splitlines(), result.returncode
+
+
+def test_a_session_reads_like_this():
+    lines, code = batch(
+        "break fc_0* if norm(out) > 100", "catch nan", "run", "print out.mean(), x[0, :4]",
+        "nexti", "where", "continue", "continue",
+    )  # fmt: skip
+    assert lines == [
+        "(opstep) break fc_0* if norm(out) > 100",
+        "breakpoint 1 at fc_0* if norm(out) > 100: pending: no op matches 'fc_0*' yet",
+        "(opstep) catch nan",
+        "catching nan, error",
+        "(opstep) run",
+        "run 1",
+        "stopped at op #1 fc_0.matmul (matmul) → fc_0.matmul.out float32[?, 2], "
+        f"{SCRIPT}:{MATMUL}, run 1: breakpoint 1",
+        f"{MATMUL}    X = 1  # @matmul",
+        "(opstep) print out.mean(), x[0, :4]",
+        "out.mean() = 0.25",
+        "x[0, :4] = 0.25",
+        "(opstep) nexti",
+        "stopped at op #2 add_0 (add) → add_0.out float32[?, 2], "
+        f"{SCRIPT}:{ADD}, while_0 iteration 0, run 1: step",
+        f"{ADD}    Y = 2  # @add",
+        "(opstep) where",
+        f"* 0  op #2 add_0 (add), {SCRIPT}:{ADD}",
+        "  1  block of #9 while_0, iteration 0",
+        "  2  run 1 of main",
+        f"  3  python train, {SCRIPT}:1",
+        "(opstep) continue",
+        "run 2",
+        "stopped at op #1 fc_0.matmul (matmul) → fc_0.matmul.out float32[?, 2], "
+        f"{SCRIPT}:{MATMUL}, run 2: breakpoint 1",
+        f"{MATMUL}    X = 1  # @matmul",
+        "(opstep) continue",
+        "stopped after op #3 log_0 (log) → log_0.out float32[?, 2], "
+        f"{SCRIPT}:{LOG}, run 2: NaN: [log] made 3 NaN in log_0.out, first at [1, 7]",
+        f"{LOG}    Z = 3  # @log",
+    ]
+    assert code == 3
+
+
+def test_the_ways_to_name_a_place():
+    lines, code = batch(
+        "b add", f"b {SCRIPT}:{MATMUL}", f"b {LOG}", "run", "b listing:3", "b listing:main:2",
+        "b #1", "tbreak log grad", "info breakpoints",
+    )  # fmt: skip
+    shown = lines[lines.index("(opstep) info breakpoints") + 1 :]
+    assert shown == [
+        f"breakpoint 1 at add: 1 op, first #2 add_0 (add), {SCRIPT}:{ADD}",
+        f"breakpoint 2 at {SCRIPT}:{MATMUL}: 1 op, first #1 fc_0.matmul (matmul), "
+        f"{SCRIPT}:{MATMUL}, stopped 1 time",
+        f"breakpoint 3 at {SCRIPT}:{LOG}: 1 op, first #3 log_0 (log), {SCRIPT}:{LOG}",
+        f"breakpoint 4 at listing:main:3: 1 op, first #3 log_0 (log), {SCRIPT}:{LOG}",
+        f"breakpoint 5 at listing:main:2: 1 op, first #2 add_0 (add), {SCRIPT}:{ADD}",
+        f"breakpoint 6 at #1 of program 1: 1 op, first #1 fc_0.matmul (matmul), {SCRIPT}:{MATMUL}",
+        "temporary breakpoint 7 at log grad: pending: no op matches 'grad:log' yet; "
+        "nearest names: log, log_0",
+    ]
+    assert code == 0
+
+
+def test_a_breakpoint_that_never_matched_is_told_with_the_nearest_names():
+    lines, code = batch("break matmull", "run")
+    assert lines[-2:] == [
+        "the script ended with exit code 0",
+        "breakpoint 1 at matmull matched no op; nearest names: matmul, fc_0.matmul",
+    ]
+    assert code == 0
+
+
+def test_changing_breakpoints():
+    lines, code = batch(
+        "b matmul", "b add", "b log", "disable 1", "delete 2", "condition 3 step > 1", "run",
+        "info breakpoints", "delete", "info breakpoints", "continue",
+    )  # fmt: skip
+    at = lines.index("(opstep) run")
+    assert lines[at + 2].startswith("stopped at op #3 log_0")
+    at = lines.index("(opstep) info breakpoints")
+    assert lines[at + 1] == "breakpoint 1 at matmul: disabled"
+    assert lines[at + 2].startswith("breakpoint 3 at log if step > 1: 1 op")
+    assert lines[at + 5] == "no breakpoints: set one with 'break'"
+    assert lines[-1] == "the script ended with exit code 0"
+    assert code == 0
+
+
+def test_looking_around():
+    lines, code = batch(
+        "b add", "run", "inputs", "up", "frame 3", "list source", "frame 0", "list listing",
+        "info ops add*", "info programs", "info threads", "info vars", "info op",
+    )  # fmt: skip
+    text = "\n".join(lines)
+    assert "  X = x  0.25" in text
+    assert "1  block of #9 while_0, iteration 0" in text
+    assert "=>  1  " in text or "=> 1  " in text
+    assert "listing of main:\n   1  fc_0.matmul\n=> 2  add_0\n   3  log_0" in text
+    assert f"  #2 add_0 (add) → add_0.out float32[?, 2]  {SCRIPT}:{ADD}" in text
+    assert "main: 3 ops in 2 blocks, version 1, process " in text
+    assert "* 1  MainThread, process " in text
+    assert "parameters:\n  X = x  0.25" in text
+    assert f"  made at {SCRIPT}:{ADD} in net" in text
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("brake x", "there is no command 'brake': did you mean 'break' or 'tbreak'?"),
+        ("t", "'t' may be tbreak, thread: write more of it"),
+        ("continue", "the script is not running: start it with 'run'"),
+        ("print x", "the script is not running: start it with 'run'"),
+        (
+            "print maxx(x)",
+            "there is no function 'maxx' (column 1): did you mean 'max' or 'argmax'?",
+        ),
+        ("break", "write 'break WHERE [grad] [if CONDITION]', see 'help break'"),
+        ("break x if", "there is no condition after 'if'"),
+        ("break x if (", "'(' was never closed (column 1)"),
+        ("break nowhere.py:3", "there is no file nowhere.py here or beside the script"),
+        ("break #1", "no program has been compiled yet: start the script with 'run'"),
+        ("catch fish", "write 'catch' and one or more of nan, inf and error, or 'catch off'"),
+        ("delete 4", "there is no breakpoint 4"),
+        ("delete x", "'x' is no breakpoint's number: see 'info breakpoints'"),
+        ("info", "write 'info' and one of breakpoints, op, ops, vars, programs, threads"),
+        ("next 0", "'0' is no number of times: write 1 or more"),
+    ],
+)
+def test_a_command_that_fails_ends_the_batch_with_code_1(command: str, message: str):
+    lines, code = batch(command, "help")
+    assert lines == [f"(opstep) {command}", f"error: {message}"]
+    assert code == 1
+
+
+def test_the_executors_own_errors_are_told():
+    lines, code = batch("b add", "run", "print nothing")
+    assert lines[-1] == "error: there is no variable 'nothing'"
+    assert code == 1
+
+
+def test_the_scripts_own_code_is_the_batchs():
+    lines, code = batch("run", SCRIPT_CODE="7")
+    assert (lines[-1], code) == ("the script ended with exit code 7", 7)
+
+
+def test_a_script_that_is_still_stopped_at_the_end_is_ended():
+    lines, code = batch("b add", "run", SCRIPT_CODE="7")
+    assert lines[-1].startswith(str(ADD))
+    assert code == 0
+
+
+def test_commands_from_a_file_and_the_scripts_arguments(tmp_path: Path):
+    file = tmp_path / "commands"
+    file.write_text("# what to do\n\ntbreak add\nrun\n")
+    # The script would never end by itself.
+    result = opstep("debug", "--batch", "-x", str(file), "-ex", "n", SCRIPT, "--endless")
+    told = [line for line in result.stdout.splitlines() if line.startswith("stopped")]
+    assert [line.rpartition(": ")[2] for line in told] == ["breakpoint 1", "step"]
+    assert result.returncode == 0
+
+
+def test_commands_from_a_pipe_and_the_empty_line():
+    result = opstep("debug", SCRIPT, stdin="tbreak add\nrun\nstepi\n\nnope\nquit\nprint x\n")
+    lines = result.stdout.splitlines()
+    assert [line.split(" (")[0] for line in lines if line.startswith("stopped")] == [
+        "stopped at op #2 add_0",
+        "stopped at op #2 add_0",
+        "stopped at op #3 log_0",
+    ]
+    assert "\x1b" not in result.stdout
+    assert lines[-1] == "(opstep) quit"
+    assert result.returncode == 1  # Because of 'nope', which did not end it.
+
+
+def test_ctrl_c_ends_a_batch_and_its_script():
+    process = subprocess.Popen(
+        [*OPSTEP, "debug", "--batch", "-ex", "run", SCRIPT, "--endless"],
+        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    while process.stdout.readline() != "run 2\n":
+        pass
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, "")
+
+
+def test_the_commands_outside_of_the_debugger():
+    assert opstep("--version").stdout.startswith("opstep ")
+    shown = opstep("debug", "--help").stdout
+    assert "3  stopped at a NaN or an Inf" in shown
+    missing = opstep("debug", "--batch", "-ex", "run", "nowhere.py")
+    assert missing.stdout.splitlines()[-1] == "error: there is no script nowhere.py"
+    assert missing.returncode == 1
+    assert opstep("debug", "-x", "nowhere", SCRIPT).returncode == 2
+    assert opstep().returncode == 2
