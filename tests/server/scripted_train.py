@@ -132,7 +132,7 @@ class Train(ScriptedExecutor):
         frames = [top]
         if iteration is not None:
             top.iteration = iteration
-            frames.append(pb.StackFrame(kind="BLOCK", op=WHILE, **place))
+            frames.append(pb.StackFrame(kind="BLOCK", op=WHILE, iteration=iteration, **place))
         frames.append(pb.StackFrame(kind="RUN", **place))
         frames.append(pb.StackFrame(kind="PYTHON", function="train", file=__file__, line=1))
         self.stops += 1

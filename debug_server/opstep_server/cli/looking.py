@@ -20,7 +20,7 @@ async def where(session: Session, args: str) -> None:
     _, stopped = session.stop
     for index in range(len(stopped.frames)):
         mark = "*" if index == session.frame else " "
-        line = render.frame_line(stopped.frames, index)
+        line = render.frame_line(stopped.frames[index])
         session.screen.line(f"{mark} {index}  {line}", "bold" if mark == "*" else "")
 
 
@@ -44,7 +44,7 @@ def _select_frame(session: Session, index: int) -> None:
     if not 0 <= index <= last:
         raise DebuggerError(f"there is no frame {index}: they go from 0, the op, to {last}")
     session.frame = index
-    session.screen.line(f"{index}  {render.frame_line(stopped.frames, index)}")
+    session.screen.line(f"{index}  {render.frame_line(stopped.frames[index])}")
     session.show_source()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import linecache
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,10 +60,9 @@ def reason(stopped: pb.Stopped) -> str:
 
 def blocks(frames: Sequence[pb.StackFrame]) -> Iterator[str]:
     """`while_0 iteration 3` for each block around the op, innermost first."""
-    # A frame's iteration is that of the block it is in: a block's own is one frame further in.
-    for inner, frame in itertools.pairwise(frames):
+    for frame in frames:
         if frame.kind == pb.StackFrame.BLOCK:
-            yield f"{frame.op.name} iteration {inner.iteration}"
+            yield f"{frame.op.name} iteration {frame.iteration}"
 
 
 def op_line(op: pb.OpInfo) -> str:
@@ -81,14 +79,12 @@ def op_place(op: pb.OpInfo) -> str:
     return f"{path(op.stack[0].file)}:{op.stack[0].line}" if op.stack else ""
 
 
-def frame_line(frames: Sequence[pb.StackFrame], index: int) -> str:
-    frame = frames[index]
+def frame_line(frame: pb.StackFrame) -> str:
     if frame.kind == pb.StackFrame.OP:
         when = "after op" if frame.after else "op"
         text = f"{when} #{frame.op.id} {frame.op.name} ({frame.op.type})"
     elif frame.kind == pb.StackFrame.BLOCK:
-        iteration = frames[index - 1].iteration if index else frame.iteration
-        text = f"block of #{frame.op.id} {frame.op.name}, iteration {iteration}"
+        text = f"block of #{frame.op.id} {frame.op.name}, iteration {frame.iteration}"
     elif frame.kind == pb.StackFrame.RUN:
         text = f"run {frame.step} of {frame.program_name}"
     else:

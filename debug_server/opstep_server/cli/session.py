@@ -126,7 +126,9 @@ class Session:
             raise DebuggerError("no program has been compiled yet: start the script with 'run'")
         stopped = self.stopped
         if stopped is not None and self._thread is not None:
-            wanted = stopped.frames[self.frame].program if stopped.frames else 0
+            # Python frames are in no program: that of the op is the one they run.
+            frames = stopped.frames
+            wanted = frames[self.frame].program or frames[0].program if frames else 0
             for program in programs:
                 ours = program.executor is self._thread.executor
                 if ours and program.event.program == wanted:
