@@ -5,7 +5,7 @@ Frames, ops and values are the wire's own messages (`pb`), not a second set of c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -104,6 +104,15 @@ class Executor:
     @property
     def pid(self) -> int:
         return self.hello.pid
+
+    async def ask(
+        self, command: pb.Command, on_reply: Callable[[pb.Reply], None] | None = None
+    ) -> pb.Reply:
+        """The reply to the command; an error in it is raised."""
+        reply = await self.connection.send_command(command, on_reply)
+        if reply.error:
+            raise DebuggerError(reply.error)
+        return reply
 
 
 @dataclass(eq=False)

@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
@@ -123,9 +126,13 @@ class Server:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._server: grpc.aio.Server | None = None
+        self._folder = ""
 
-    async def start(self, socket_path: str) -> str:
-        """Listens on the path and returns the address to dial."""
+    async def start(self) -> str:
+        """Listens, once, on a socket in a folder of its own and returns the address to dial."""
+        if self._server is not None:
+            return self._address
+        self._folder = _private_folder()
         self._server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
@@ -141,15 +148,19 @@ class Server:
         self._server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler("opstep.proto.DebugServer", {"Attach": attach})]
         )
-        address = f"unix:{socket_path}"
-        self._server.add_insecure_port(address)
+        self._server.add_insecure_port(self._address)
         await self._server.start()
-        return address
+        return self._address
 
     async def stop(self) -> None:
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(None)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _address(self) -> str:
+        return f"unix:{self._folder}/socket"
 
     async def _attach(self, _requests: Any, context: _Context) -> None:
         hello = await self._hello(context)
@@ -204,6 +215,14 @@ class Server:
 
 async def _refuse(context: _Context, error: str) -> None:
     await context.write(pb.ToExecutor(welcome=pb.Welcome(protocol=PROTOCOL, error=error)))
+
+
+def _private_folder() -> str:
+    # A unix socket's path has room for 107 bytes, less than some temporary folders take.
+    base = tempfile.gettempdir()
+    if len(os.fsencode(base)) > 70:
+        base = "/tmp"
+    return tempfile.mkdtemp(prefix="opstep-", dir=base)
 
 
 def _background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -1,0 +1,99 @@
+"""Who is there: executors, their threads and their programs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from opstep_server.model import (
+    DebuggerError,
+    Event,
+    Executor,
+    ProgramCompiled,
+    ProgramRef,
+    Thread,
+    ThreadEnded,
+    ThreadStarted,
+)
+from opstep_server.transport import Connection
+from opstep_server.wire import debug_pb2 as pb
+
+
+class Roster:
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._executors: dict[Connection, Executor] = {}
+        self._threads: dict[int, Thread] = {}
+        self._programs: dict[tuple[int, int], ProgramRef] = {}
+        self._executor_ids = itertools.count(1)
+        self._thread_ids = itertools.count(1)
+
+    @property
+    def executors(self) -> list[Executor]:
+        return list(self._executors.values())
+
+    @property
+    def threads(self) -> list[Thread]:
+        return list(self._threads.values())
+
+    @property
+    def programs(self) -> list[ProgramRef]:
+        return list(self._programs.values())
+
+    def join(self, connection: Connection) -> Executor:
+        executor = Executor(next(self._executor_ids), connection, connection.hello)
+        self._executors[connection] = executor
+        return executor
+
+    def executor(self, connection: Connection) -> Executor:
+        return self._executors[connection]
+
+    def leave(self, connection: Connection) -> Executor:
+        """Takes the executor away, and all that was in it."""
+        executor = self._executors.pop(connection)
+        for thread in self.threads:
+            if thread.executor is executor:
+                self._end(thread)
+        for key in [key for key in self._programs if key[0] == executor.id]:
+            del self._programs[key]
+        return executor
+
+    def compiled(self, executor: Executor, program: pb.ProgramEvent) -> None:
+        # Last of all, also when it is there already: programs are in the order of compilation.
+        self._programs.pop((executor.id, program.program), None)
+        self._programs[executor.id, program.program] = ProgramRef(executor, program)
+        self._emit(ProgramCompiled(executor, program))
+
+    def thread_event(self, executor: Executor, event: pb.ThreadEvent) -> None:
+        thread = self.wire_thread(executor, event.thread, event.name)
+        if event.ended:
+            self._end(thread)
+        elif event.name:
+            thread.name = event.name
+
+    def wire_thread(self, executor: Executor, wire_id: int, name: str = "") -> Thread:
+        """The thread that the executor means; new when it was not heard of before."""
+        for thread in self._threads.values():
+            if thread.executor is executor and thread.wire_id == wire_id:
+                return thread
+        name = name or f"thread {wire_id}"
+        thread = Thread(next(self._thread_ids), name, executor, wire_id)
+        self._threads[thread.id] = thread
+        self._emit(ThreadStarted(thread))
+        return thread
+
+    def thread(self, id: int) -> Thread:
+        if id not in self._threads:
+            raise DebuggerError(f"there is no thread {id}")
+        return self._threads[id]
+
+    def stopped(self, id: int) -> tuple[Thread, pb.Stopped]:
+        thread = self.thread(id)
+        if thread.stopped is None:
+            raise DebuggerError(f"thread {id} ({thread.name}) is running: pause it first")
+        return thread, thread.stopped
+
+    def _end(self, thread: Thread) -> None:
+        thread.stopped = None
+        del self._threads[thread.id]
+        self._emit(ThreadEnded(thread))
