@@ -1,7 +1,7 @@
 """The samples of the op registry as arrays, and its NumPy oracles.
 
-A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an optional dtype, a shape
-and an optional range of values, and attributes. An input without a dtype stands for each dtype that
+A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an optional dtype, shape
+and optional range of values, and attributes. An input without a dtype stands for each dtype that
 its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like. A variadic
 input is given once for each variable.
 """
