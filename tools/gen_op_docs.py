@@ -14,7 +14,7 @@ import opstep
 TARGET = Path(__file__).parents[1] / "docs" / "ops.md"
 HEAD = """# Ops
 
-Made by `tools/gen_op_docs.py` from the op registry: do not edit. Where ONNX has the operator, the op
+Made by `tools/gen_op_docs.py` from the op registry: do not edit. Where ONNX has the op, it
 means the same. In Python every op is a function of `opstep.ops`.
 """
 
