@@ -1,0 +1,69 @@
+"""opstep: describe a network in Python, compile it, run it, and stop between any two of its ops.
+
+import opstep
+from opstep import layers
+
+x = layers.data("x", shape=[None, 64])
+y = layers.fc(x, size=10, act="softmax")
+
+exe = opstep.Executor()
+exe.run(opstep.default_startup_program())
+(value,) = exe.run(feed={"x": images}, fetch_list=[y])
+"""
+
+import os as _os
+import threading as _threading
+
+from opstep import _core
+from opstep._core import Error
+
+_core.hide_frames_below(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+_core.set_main_thread(_threading.main_thread().ident)
+
+from opstep import debug, initializer, layers, ops, optimizer  # noqa: E402
+from opstep.backward import append_backward  # noqa: E402
+from opstep.context import (  # noqa: E402
+    default_main_program,
+    default_startup_program,
+    name_scope,
+    program_guard,
+)
+from opstep.executor import (  # noqa: E402
+    CompiledProgram,
+    Executor,
+    Scope,
+    compile,
+    global_scope,
+    scope_guard,
+)
+from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.variable import Parameter, Variable  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Block",
+    "CompiledProgram",
+    "Error",
+    "Executor",
+    "Operator",
+    "Parameter",
+    "Program",
+    "Scope",
+    "Variable",
+    "append_backward",
+    "compile",
+    "debug",
+    "default_main_program",
+    "default_startup_program",
+    "global_scope",
+    "initializer",
+    "layers",
+    "name_scope",
+    "ops",
+    "optimizer",
+    "program_guard",
+    "scope_guard",
+]
+
+debug._start()

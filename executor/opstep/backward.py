@@ -1,0 +1,21 @@
+"""Gradients, added to the program as ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opstep.variable import Variable
+
+
+def append_backward(
+    loss: Variable, parameters: Sequence[Variable | str] | None = None
+) -> list[tuple[Variable, Variable]]:
+    """Add the ops that compute the gradients of `loss`; gives each variable with its gradient.
+
+    Without `parameters`: for every trainable parameter that the loss depends on.
+    """
+    program = loss.program
+    wanted = [p if isinstance(p, str) else p.name for p in parameters or ()]
+    pairs = program._core.append_backward(loss.name, wanted)
+    block = program.global_block()
+    return [(block.var(name), block.var(gradient)) for name, gradient in pairs]

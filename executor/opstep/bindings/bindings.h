@@ -1,0 +1,54 @@
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "ir/program.h"
+#include "ir/schema.h"
+
+namespace opstep::python {
+
+namespace py = pybind11;
+
+// One for each file of this folder.
+void BindErrors(py::module_& m);
+void BindStack(py::module_& m);
+void BindProgram(py::module_& m);
+void BindOps(py::module_& m);
+void BindScope(py::module_& m);
+void BindExecutor(py::module_& m);
+void BindHook(py::module_& m);
+void BindDebug(py::module_& m);
+
+// errors.cc: the interpreter is going away, so nobody may ask for the GIL any more.
+bool Finalizing();
+
+// tensor.cc: NumPy and our tensors share memory where the layout allows.
+//
+// The tensor borrows the array's memory, or that of `keep`, which gets a contiguous copy when one
+// is needed.
+Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const std::string& what);
+// With memory of its own.
+Tensor CopyArray(const py::array& array, const std::string& what);
+// The array keeps the tensor's owner alive; a tensor without owner is copied.
+py::array ToArray(const Tensor& tensor);
+
+// attrs.cc
+DType ToDType(py::handle value);
+// A size for each dimension; None is -1.
+std::vector<int64_t> ToDims(py::handle shape);
+py::list FromDims(const Dims& dims);
+proto::Attr ToAttr(const std::string& op_type, const AttrSchema& schema, py::handle value);
+py::object FromAttr(const proto::Attr& attr);
+
+// stack.cc: the frames of the calling thread that are the user's own, innermost first. Needs the
+// GIL.
+std::vector<SourceFrame> UserStack();
+// The same as indexes of the program's frames.
+void SetUserStack(Program& program, proto::OpDesc& op);
+
+}  // namespace opstep::python

@@ -1,0 +1,69 @@
+// C++ errors become opstep.Error; Ctrl-C during a run becomes the exception that Python raised for
+// it.
+#include <pthread.h>
+
+#include <atomic>
+#include <optional>
+
+#include "base/error.h"
+#include "opstep/bindings/bindings.h"
+#include "runtime/hook.h"
+
+namespace opstep::python {
+namespace {
+
+// Only the main thread handles signals: no other one need wait for the GIL.
+std::atomic<pthread_t> main_thread;
+
+// From the poll that saw the signal to the translator that raises it, on one thread.
+thread_local std::optional<py::error_already_set> pending;
+
+void PollSignals() {
+  if (pthread_self() != main_thread.load(std::memory_order_relaxed) || Finalizing()) return;
+  py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() == 0) return;
+  pending.emplace();
+  throw Interrupted();
+}
+
+void Translate(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Interrupted&) {
+    if (pending) {
+      pending->restore();
+      pending.reset();
+    } else {
+      PyErr_SetNone(PyExc_KeyboardInterrupt);
+    }
+  }
+}
+
+}  // namespace
+
+bool Finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
+void BindErrors(py::module_& m) {
+  static py::exception<Error> error(m, "Error");
+  error.attr("__module__") = "opstep";
+  error.attr("__doc__") = "What went wrong, where, and what to do, in one sentence.";
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const Error& e) {
+      py::set_error(error, e.what());
+    }
+  });
+  py::register_exception_translator(&Translate);
+  // Called at import and, in the child, after a fork. Python's ident of a thread is its pthread_t.
+  m.def("set_main_thread", [](pthread_t ident) { main_thread.store(ident); });
+  SetInterruptPoll(&PollSignals);
+}
+
+}  // namespace opstep::python

@@ -1,0 +1,103 @@
+// Running programs: arrays in, arrays out, without the GIL in between.
+#include "runtime/executor.h"
+
+#include <pybind11/stl.h>
+
+#include <mutex>
+#include <utility>
+
+#include "opstep/bindings/bindings.h"
+
+namespace opstep::python {
+namespace {
+
+py::list ToArrays(const std::vector<Tensor>& tensors) {
+  py::list out(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) out[i] = ToArray(tensors[i]);
+  return out;
+}
+
+struct BorrowedFeeds {
+  std::vector<Feed> feeds;
+  std::vector<py::object> keep;
+
+  void Add(const std::string& name, const py::array& array) {
+    feeds.push_back({name, BorrowArray(array, keep, name)});
+  }
+};
+
+py::list Run(Executor& executor, const std::shared_ptr<Program>& program, const py::dict& arrays,
+             const std::vector<std::string>& fetches, const std::shared_ptr<Scope>& scope) {
+  BorrowedFeeds borrowed;
+  for (const auto& [name, array] : arrays) {
+    borrowed.Add(name.cast<std::string>(), py::reinterpret_borrow<py::array>(array));
+  }
+  std::vector<Tensor> fetched;
+  {
+    py::gil_scoped_release release;
+    fetched = executor.Run(program, borrowed.feeds, fetches, *scope);
+  }
+  return ToArrays(fetched);
+}
+
+// A program with fixed feeds and fetches. Remembers the latest plan, so that a call with the same
+// shapes looks nothing up.
+class Callable {
+ public:
+  Callable(std::shared_ptr<Program> program, std::vector<std::string> feeds,
+           std::vector<std::string> fetches, std::shared_ptr<Scope> scope)
+      : program_(std::move(program)),
+        names_(std::move(feeds)),
+        fetches_(std::move(fetches)),
+        scope_(std::move(scope)) {}
+
+  // The arrays come in the order of the feeds.
+  py::list operator()(const py::sequence& arrays) {
+    BorrowedFeeds borrowed;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      borrowed.Add(names_[i], py::reinterpret_borrow<py::array>(arrays[i]));
+    }
+    std::vector<Tensor> fetched;
+    {
+      py::gil_scoped_release release;
+      fetched = PlanFor(borrowed.feeds)->Run(borrowed.feeds, *scope_);
+    }
+    return ToArrays(fetched);
+  }
+
+ private:
+  std::shared_ptr<CompiledPlan> PlanFor(const std::vector<Feed>& feeds) {
+    std::lock_guard lock(mutex_);
+    bool same = latest_ != nullptr && version_ == program_->version();
+    for (size_t i = 0; same && i < feeds.size(); ++i) same = types_[i] == feeds[i].tensor.type();
+    if (same) return latest_;
+    latest_.reset();
+    latest_ = executor_.PlanFor(program_, feeds, fetches_);
+    version_ = program_->version();
+    types_.clear();
+    for (const Feed& feed : feeds) types_.push_back(feed.tensor.type());
+    return latest_;
+  }
+
+  const std::shared_ptr<Program> program_;
+  const std::vector<std::string> names_;
+  const std::vector<std::string> fetches_;
+  const std::shared_ptr<Scope> scope_;
+  Executor executor_;
+  std::mutex mutex_;
+  std::shared_ptr<CompiledPlan> latest_;
+  uint32_t version_ = 0;
+  std::vector<VarType> types_;
+};
+
+}  // namespace
+
+void BindExecutor(py::module_& m) {
+  py::class_<Executor>(m, "Executor").def(py::init()).def("run", &Run);
+  py::class_<Callable>(m, "Callable")
+      .def(py::init<std::shared_ptr<Program>, std::vector<std::string>, std::vector<std::string>,
+                    std::shared_ptr<Scope>>())
+      .def("__call__", &Callable::operator());
+}
+
+}  // namespace opstep::python

@@ -1,0 +1,14 @@
+#include "opstep/bindings/bindings.h"
+
+PYBIND11_MODULE(_core, m) {
+  using namespace opstep::python;
+  m.doc() = "The executor of opstep; use it through the package opstep.";
+  BindErrors(m);
+  BindStack(m);
+  BindProgram(m);
+  BindOps(m);
+  BindScope(m);
+  BindExecutor(m);
+  BindHook(m);
+  BindDebug(m);
+}

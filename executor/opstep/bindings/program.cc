@@ -1,0 +1,229 @@
+// The program as the Python accessors see it: everything by block index, name and op id.
+#include <pybind11/stl.h>
+
+#include "ir/op_view.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "ops/op.h"
+#include "opstep/bindings/bindings.h"
+#include "passes/backward.h"
+#include "passes/build.h"
+
+namespace opstep::python {
+namespace {
+
+// A dict of slot → variable name or list of names.
+void AddSlots(const py::dict& slots, google::protobuf::RepeatedPtrField<proto::Slot>& out) {
+  for (const auto& [key, value] : slots) {
+    proto::Slot& slot = *out.Add();
+    slot.set_name(key.cast<std::string>());
+    if (py::isinstance<py::str>(value)) {
+      slot.add_vars(value.cast<std::string>());
+    } else {
+      for (py::handle name : value) slot.add_vars(name.cast<std::string>());
+    }
+  }
+}
+
+void AddAttrs(const py::dict& attrs, const OpSchema& schema, proto::OpDesc& op) {
+  for (const auto& [key, value] : attrs) {
+    const std::string name = key.cast<std::string>();
+    const AttrSchema* known = schema.FindAttr(name);
+    if (known == nullptr) {
+      std::vector<std::string> names;
+      for (const AttrSchema& attr : schema.attrs) names.push_back(attr.name);
+      const std::string near = Nearest(name, names);
+      Fail("[", schema.type, "] has no attribute '", name, "'",
+           near.empty() ? "" : "; did you mean '" + near + "'?");
+    }
+    *op.add_attrs() = ToAttr(schema.type, *known, value);
+  }
+  std::sort(op.mutable_attrs()->pointer_begin(), op.mutable_attrs()->pointer_end(),
+            [](const proto::Attr* a, const proto::Attr* b) { return a->name() < b->name(); });
+}
+
+uint32_t Append(Program& program, int block, const std::string& type, const std::string& name,
+                const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
+                int position) {
+  proto::OpDesc op;
+  op.set_type(type);
+  op.set_name(name);
+  SetUserStack(program, op);
+  std::string where;
+  try {
+    const OpSchema& schema = GetOp(type).schema;
+    AddSlots(inputs, *op.mutable_inputs());
+    AddSlots(outputs, *op.mutable_outputs());
+    AddAttrs(attrs, schema, op);
+    where = program.Where(op);
+    return AppendOp(program, block, std::move(op), position).id();
+  } catch (const Error& e) {
+    if (where.empty()) where = program.Where(op);
+    if (where.empty() || std::string_view(e.what()).find(where) != std::string_view::npos) throw;
+    Fail(e.what(), " (", where, ")");
+  }
+}
+
+const proto::VarDesc& GetVar(const Program& program, int block, const std::string& name) {
+  const proto::VarDesc* var = program.FindVarHere(block, name);
+  OPSTEP_CHECK(var != nullptr, "block ", block, " of program '", program.name(),
+               "' has no variable '", name, "'");
+  return *var;
+}
+
+proto::VarDesc& MutableVar(Program& program, int block, const std::string& name) {
+  GetVar(program, block, name);
+  return *program.MutableVar(block, name);
+}
+
+int CheckBlock(const Program& program, int block) {
+  OPSTEP_CHECK(block >= 0 && block < program.block_count(), "program '", program.name(), "' has ",
+               program.block_count(), " blocks, not block ", block);
+  return block;
+}
+
+int BlockOfVar(const Program& program, int block, const std::string& name) {
+  for (int b = CheckBlock(program, block); b >= 0; b = program.block(b).parent()) {
+    if (program.FindVarHere(b, name) != nullptr) return b;
+  }
+  return -1;
+}
+
+void CreateVar(Program& program, int block, const std::string& name, py::handle dtype,
+               py::handle shape, bool persistable, bool parameter, bool trainable,
+               bool stop_gradient) {
+  proto::VarDesc var;
+  var.set_name(name);
+  var.set_kind(proto::TENSOR);
+  SetType(var, {ToDType(dtype), Dims(ToDims(shape))});
+  var.set_persistable(persistable);
+  var.set_parameter(parameter);
+  var.set_trainable(trainable);
+  var.set_stop_gradient(stop_gradient);
+  program.CreateVar(CheckBlock(program, block), std::move(var));
+}
+
+// The last op of the block that writes the variable, or 0.
+uint32_t WriterOf(const Program& program, int block, const std::string& name) {
+  const auto& ops = program.block(CheckBlock(program, block)).ops();
+  for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+    for (const proto::Slot& slot : op->outputs()) {
+      for (const std::string& var : slot.vars()) {
+        if (var == name) return op->id();
+      }
+    }
+  }
+  return 0;
+}
+
+py::dict FromSlots(const google::protobuf::RepeatedPtrField<proto::Slot>& slots) {
+  py::dict out;
+  for (const proto::Slot& slot : slots) {
+    py::list names;
+    for (const std::string& name : slot.vars()) names.append(name);
+    out[py::str(slot.name())] = names;
+  }
+  return out;
+}
+
+py::dict OpFields(const Program& program, uint32_t id) {
+  int block = 0;
+  const proto::OpDesc* op = program.FindOp(id, &block);
+  OPSTEP_CHECK(op != nullptr, "program '", program.name(), "' has no op #", id);
+  py::dict attrs, out;
+  for (const proto::Attr& attr : op->attrs()) attrs[py::str(attr.name())] = FromAttr(attr);
+  py::list stack;
+  for (const uint32_t index : op->stack()) {
+    const SourceFrame frame = program.frame(index);
+    stack.append(py::make_tuple(frame.file, frame.line, frame.function));
+  }
+  out["type"] = op->type();
+  out["name"] = op->name();
+  out["block"] = block;
+  out["inputs"] = FromSlots(op->inputs());
+  out["outputs"] = FromSlots(op->outputs());
+  out["attrs"] = attrs;
+  out["stack"] = stack;
+  out["forward_op"] = op->forward_op();
+  return out;
+}
+
+std::vector<uint32_t> OpIds(const Program& program, int block) {
+  std::vector<uint32_t> ids;
+  for (const proto::OpDesc& op : program.block(CheckBlock(program, block)).ops()) {
+    ids.push_back(op.id());
+  }
+  return ids;
+}
+
+std::vector<std::string> VarNames(const Program& program, int block) {
+  std::vector<std::string> names;
+  for (const proto::VarDesc& var : program.block(CheckBlock(program, block)).vars()) {
+    names.push_back(var.name());
+  }
+  return names;
+}
+
+std::vector<std::string> OpNames(const Program& program) {
+  std::vector<std::string> names;
+  for (const proto::BlockDesc& block : program.desc().blocks()) {
+    for (const proto::OpDesc& op : block.ops()) names.push_back(op.name());
+  }
+  return names;
+}
+
+}  // namespace
+
+void BindProgram(py::module_& m) {
+  using P = Program;
+  py::class_<P, std::shared_ptr<P>>(m, "Program")
+      .def(py::init<std::string>())
+      .def_static("parse",
+                  [](const py::bytes& bytes) {
+                    return Program::Parse(std::string_view(bytes), &FindSchema);
+                  })
+      .def("serialize", [](const P& p) { return py::bytes(p.Serialize()); })
+      .def("verify", [](const P& p) { Verify(p.desc(), &FindSchema); })
+      .def("listing", [](const P& p) { return Print(p).ToString(); })
+      .def_property("name", &P::name, &P::set_name)
+      .def_property_readonly("id", &P::id)
+      .def_property_readonly("version", &P::version)
+      .def_property_readonly("runs", [](const P& p) { return p.runs().load(); })
+      .def_property_readonly("block_count", &P::block_count)
+      .def("block_parent", [](const P& p, int b) { return p.block(CheckBlock(p, b)).parent(); })
+      .def("create_block", &P::CreateBlock)
+      .def("var_names", &VarNames)
+      .def("block_of_var", &BlockOfVar)
+      .def("create_var", &CreateVar)
+      .def("dtype",
+           [](const P& p, int b, const std::string& n) {
+             return std::string(NameOf(TypeOf(GetVar(p, b, n)).dtype));
+           })
+      .def("shape", [](const P& p, int b,
+                       const std::string& n) { return FromDims(TypeOf(GetVar(p, b, n)).dims); })
+      .def("persistable",
+           [](const P& p, int b, const std::string& n) { return GetVar(p, b, n).persistable(); })
+      .def("parameter",
+           [](const P& p, int b, const std::string& n) { return GetVar(p, b, n).parameter(); })
+      .def("trainable",
+           [](const P& p, int b, const std::string& n) { return GetVar(p, b, n).trainable(); })
+      .def("stop_gradient",
+           [](const P& p, int b, const std::string& n) { return GetVar(p, b, n).stop_gradient(); })
+      .def("set_persistable", [](P& p, int b, const std::string& n,
+                                 bool v) { MutableVar(p, b, n).set_persistable(v); })
+      .def("set_trainable",
+           [](P& p, int b, const std::string& n, bool v) { MutableVar(p, b, n).set_trainable(v); })
+      .def("set_stop_gradient", [](P& p, int b, const std::string& n,
+                                   bool v) { MutableVar(p, b, n).set_stop_gradient(v); })
+      .def("writer", &WriterOf)
+      .def("op_ids", &OpIds)
+      .def("op_names", &OpNames)
+      .def("op", &OpFields)
+      .def("append_op", &Append)
+      .def("append_backward",
+           [](P& p, const std::string& loss, const std::vector<std::string>& wanted) {
+             return AppendBackward(p, loss, wanted);
+           });
+}
+
+}  // namespace opstep::python

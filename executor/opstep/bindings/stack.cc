@@ -1,0 +1,113 @@
+// Which lines of the user's Python led to a call.
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+
+#include "opstep/bindings/bindings.h"
+
+namespace opstep::python {
+namespace {
+
+constexpr size_t kMaxFrames = 100;
+// Code that is run once and thrown away (notebook cells) must not pile up.
+constexpr size_t kMaxCode = 8192;
+
+struct Code {
+  py::object keep;  // the key is its address
+  bool user = false;
+  std::string file;
+  std::string function;
+};
+
+// Both are leaked: Python objects must not be released after the interpreter has ended.
+std::unordered_map<PyCodeObject*, Code>& Cache() {
+  static auto* cache = new std::unordered_map<PyCodeObject*, Code>;
+  return *cache;
+}
+
+std::vector<std::string>& PackageFolders() {
+  static auto* folders = new std::vector<std::string>;
+  return *folders;
+}
+
+bool IsUserFile(const std::string& file) {
+  // Frozen modules are importlib and runpy; the others run the user's code for a debugger, for
+  // `python -m` or at the end of a `with`.
+  if (file.starts_with("<frozen ")) return false;
+  for (const std::string& folder : PackageFolders()) {
+    if (file.starts_with(folder)) return false;
+  }
+  static constexpr std::string_view kFiles[] = {"/runpy.py", "/bdb.py", "/pdb.py",
+                                                "/contextlib.py"};
+  static constexpr std::string_view kFolders[] = {"/importlib/", "/debugpy/", "/pydevd",
+                                                  "/_pydevd"};
+  return std::none_of(std::begin(kFiles), std::end(kFiles),
+                      [&](std::string_view end) { return file.ends_with(end); }) &&
+         std::none_of(std::begin(kFolders), std::end(kFolders),
+                      [&](std::string_view part) { return file.find(part) != std::string::npos; });
+}
+
+const Code& Look(PyCodeObject* code) {
+  auto& cache = Cache();
+  if (const auto it = cache.find(code); it != cache.end()) return it->second;
+  if (cache.size() >= kMaxCode) cache.clear();
+  Code entry;
+  entry.keep = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(code));
+  entry.file = py::str(entry.keep.attr("co_filename"));
+  if (!entry.file.starts_with('<') && !entry.file.starts_with('/')) {
+    entry.file = std::filesystem::absolute(entry.file).lexically_normal().string();
+  }
+  entry.user = IsUserFile(entry.file);
+  const char* name = py::hasattr(entry.keep, "co_qualname") ? "co_qualname" : "co_name";
+  entry.function = py::str(entry.keep.attr(name));
+  return cache.emplace(code, std::move(entry)).first->second;
+}
+
+// Calls visit(code, line) for each of the user's frames, innermost first.
+template <typename Visit>
+void ForEachUserFrame(Visit visit) {
+  size_t count = 0;
+  PyFrameObject* top = PyEval_GetFrame();
+  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(top));
+  while (frame && count < kMaxFrames) {
+    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    PyCodeObject* code = PyFrame_GetCode(raw);
+    const Code& known = Look(code);
+    Py_DECREF(code);
+    if (known.user) {
+      visit(known, static_cast<uint32_t>(PyFrame_GetLineNumber(raw)));
+      ++count;
+    }
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
+  }
+}
+
+}  // namespace
+
+std::vector<SourceFrame> UserStack() {
+  std::vector<SourceFrame> stack;
+  ForEachUserFrame([&](const Code& code, uint32_t line) {
+    stack.push_back({code.file, code.function, line});
+  });
+  return stack;
+}
+
+void SetUserStack(Program& program, proto::OpDesc& op) {
+  ForEachUserFrame([&](const Code& code, uint32_t line) {
+    op.add_stack(program.InternFrame({code.file, code.function, line}));
+  });
+}
+
+void BindStack(py::module_& m) {
+  m.def("hide_frames_below", [](std::string folder) {
+    PackageFolders().push_back(std::move(folder));
+    Cache().clear();
+  });
+  m.def("user_stack", [] {
+    py::list out;
+    for (const SourceFrame& f : UserStack()) out.append(py::make_tuple(f.file, f.line, f.function));
+    return out;
+  });
+}
+
+}  // namespace opstep::python

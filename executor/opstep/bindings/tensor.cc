@@ -1,0 +1,89 @@
+// NumPy arrays and tensors, without copies where the layout allows.
+#include <cstring>
+#include <memory>
+
+#include "opstep/bindings/bindings.h"
+
+namespace opstep::python {
+namespace {
+
+DType DTypeOfArray(const py::array& array, const std::string& what) {
+  const py::dtype dtype = array.dtype();
+  const char order = dtype.byteorder();
+  if (order == '=' || order == '|') {
+    switch (dtype.kind() << 8 | static_cast<int>(dtype.itemsize())) {
+      case 'f' << 8 | 2:
+        return DType::kFloat16;
+      case 'f' << 8 | 4:
+        return DType::kFloat32;
+      case 'f' << 8 | 8:
+        return DType::kFloat64;
+      case 'i' << 8 | 1:
+        return DType::kInt8;
+      case 'i' << 8 | 2:
+        return DType::kInt16;
+      case 'i' << 8 | 4:
+        return DType::kInt32;
+      case 'i' << 8 | 8:
+        return DType::kInt64;
+      case 'u' << 8 | 1:
+        return DType::kUInt8;
+      case 'b' << 8 | 1:
+        return DType::kBool;
+    }
+  }
+  Fail(what, " is an array of dtype ", std::string(py::str(static_cast<py::object>(dtype))),
+       ", which opstep does not know; convert it with astype()");
+}
+
+VarType TypeOfArray(const py::array& array, const std::string& what) {
+  OPSTEP_CHECK(array.ndim() <= Dims::kMaxRank, what, " has ", array.ndim(), " dimensions; at most ",
+               Dims::kMaxRank, " are possible");
+  Dims dims;
+  for (py::ssize_t i = 0; i < array.ndim(); ++i) dims.push_back(array.shape(i));
+  return {DTypeOfArray(array, what), dims};
+}
+
+bool IsPlain(const py::array& array) {
+  constexpr int kNeeded = int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
+  return (array.flags() & kNeeded) == kNeeded;
+}
+
+py::array Contiguous(const py::array& array) {
+  return py::module_::import("numpy").attr("require")(array, py::none(), "CA").cast<py::array>();
+}
+
+py::dtype NumpyType(DType dtype) {
+  OPSTEP_CHECK(dtype != DType::kNone && dtype != DType::kBFloat16, "NumPy has no dtype ",
+               NameOf(dtype), "; cast the variable to float32 first");
+  return py::dtype(std::string(NameOf(dtype)));
+}
+
+}  // namespace
+
+Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const std::string& what) {
+  Tensor tensor(TypeOfArray(array, what));
+  py::array plain = IsPlain(array) ? array : Contiguous(array);
+  tensor.data = const_cast<void*>(plain.data());
+  keep.push_back(std::move(plain));
+  return tensor;
+}
+
+Tensor CopyArray(const py::array& array, const std::string& what) {
+  Tensor tensor = Tensor::Allocate(TypeOfArray(array, what));
+  const py::array plain = IsPlain(array) ? array : Contiguous(array);
+  if (tensor.bytes() > 0) std::memcpy(tensor.data, plain.data(), tensor.bytes());
+  return tensor;
+}
+
+py::array ToArray(const Tensor& tensor) {
+  const std::vector<py::ssize_t> shape(tensor.dims.begin(), tensor.dims.end());
+  const py::dtype dtype = NumpyType(tensor.dtype);
+  if (tensor.owner == nullptr) return py::array(dtype, shape, tensor.data);
+  auto owner = std::make_unique<std::shared_ptr<void>>(tensor.owner);
+  py::capsule base(owner.get(), [](void* p) { delete static_cast<std::shared_ptr<void>*>(p); });
+  owner.release();
+  return py::array(dtype, shape, {}, tensor.data, base);
+}
+
+}  // namespace opstep::python

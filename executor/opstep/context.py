@@ -1,0 +1,71 @@
+"""Which program is being built: the defaults, `program_guard` and `name_scope`, each thread its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opstep.program import Program
+
+
+class _Context(threading.local):
+    main: Program | None = None
+    startup: Program | None = None
+    names: str = ""
+
+
+_context = _Context()
+_defaults: dict[str, Program] = {}
+_lock = threading.Lock()
+
+
+def _default(name: str) -> Program:
+    from opstep.program import Program
+
+    with _lock:
+        if name not in _defaults:
+            _defaults[name] = Program(name)
+        return _defaults[name]
+
+
+def default_main_program() -> Program:
+    """The program that layers are added to now."""
+    return _default("main") if _context.main is None else _context.main
+
+
+def default_startup_program() -> Program:
+    """The program that gets the initializers of parameters made now."""
+    return _default("startup") if _context.startup is None else _context.startup
+
+
+@contextmanager
+def program_guard(main: Program, startup: Program | None = None) -> Iterator[None]:
+    """Inside the `with`, layers go to `main` and initializers to `startup`."""
+    before = _context.main, _context.startup
+    _context.main = main
+    if startup is not None:
+        _context.startup = startup
+        main._startup = startup
+    try:
+        yield
+    finally:
+        _context.main, _context.startup = before
+
+
+@contextmanager
+def name_scope(prefix: str) -> Iterator[None]:
+    """Names made inside the `with` start with `prefix/`."""
+    before = _context.names
+    _context.names = f"{before}{prefix}/"
+    try:
+        yield
+    finally:
+        _context.names = before
+
+
+def scoped(name: str) -> str:
+    """The name with the name scopes around it."""
+    return _context.names + name

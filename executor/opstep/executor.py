@@ -1,0 +1,187 @@
+"""Running programs: `Executor`, `compile` and the scopes that keep values between runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from opstep import _core, context
+from opstep._core import Error
+from opstep.program import Program
+from opstep.variable import Variable
+
+
+class Scope:
+    """Values that outlast a run, by name: parameters and other persistable variables."""
+
+    def __init__(self) -> None:
+        self._core = _core.Scope()
+
+    def find(self, name: str | Variable) -> np.ndarray:
+        """A copy of the value."""
+        return self._core.copy(_name(name))
+
+    def view(self, name: str | Variable) -> np.ndarray:
+        """The value itself: writing to it changes what the next run sees."""
+        return self._core.view(_name(name))
+
+    def set(self, name: str | Variable, value: Any) -> None:
+        """Replace the value with a copy of `value`."""
+        self._core.set(_name(name), np.asarray(value))
+
+    def erase(self, name: str | Variable) -> bool:
+        """Forget the value; was there one?"""
+        return self._core.erase(_name(name))
+
+    def names(self) -> list[str]:
+        """The names of all values, sorted."""
+        return sorted(self._core.names())
+
+    def __contains__(self, name: str | Variable) -> bool:
+        return self._core.has(_name(name))
+
+
+class _Current(threading.local):
+    scope: Scope | None = None
+
+
+_global = Scope()
+_current = _Current()
+
+
+def global_scope() -> Scope:
+    """The scope that runs use when they are given none."""
+    return _global if _current.scope is None else _current.scope
+
+
+@contextmanager
+def scope_guard(scope: Scope) -> Iterator[None]:
+    """Inside the `with`, runs of this thread use `scope`."""
+    before = _current.scope
+    _current.scope = scope
+    try:
+        yield
+    finally:
+        _current.scope = before
+
+
+class Executor:
+    """Compiles programs and runs them. The compiled plans are kept."""
+
+    def __init__(self, place: str = "cpu") -> None:
+        if place != "cpu":
+            raise Error(f"there is no place '{place}'; opstep runs on 'cpu'")
+        self._core = _core.Executor()
+
+    def run(
+        self,
+        program: Program | None = None,
+        feed: Mapping[str | Variable, Any] | None = None,
+        fetch_list: Sequence[str | Variable] | None = None,
+        scope: Scope | None = None,
+    ) -> list[np.ndarray]:
+        """Run the program once; gives the values of `fetch_list`."""
+        program = context.default_main_program() if program is None else program
+        arrays = {}
+        for key, value in (feed or {}).items():
+            name = _name(key)
+            arrays[name] = value if type(value) is np.ndarray else _array(program, name, value)
+        fetches = [_name(item) for item in fetch_list or ()]
+        scope = global_scope() if scope is None else scope
+        return self._core.run(program._core, arrays, fetches, scope._core)
+
+
+class CompiledProgram:
+    """A program as a function: `step(x=images, label=labels)` or `step({"x": images, ...})`."""
+
+    def __init__(
+        self, program: Program, feeds: Sequence[str], fetches: Sequence[str], scope: Scope
+    ) -> None:
+        self.program = program
+        self.feeds = tuple(feeds)
+        self.fetches = tuple(fetches)
+        self._core = _core.Callable(program._core, list(feeds), list(fetches), scope._core)
+
+    def __call__(self, *args: Any, **feeds: Any) -> list[np.ndarray]:
+        if args:
+            feeds = self._from_positions(args, feeds)
+        names = self.feeds
+        if len(feeds) != len(names):
+            self._complain(feeds)
+        arrays = []
+        for name in names:
+            try:
+                value = feeds[name]
+            except KeyError:
+                self._complain(feeds)
+            if type(value) is not np.ndarray:
+                value = _array(self.program, name, value)
+            arrays.append(value)
+        return self._core(arrays)
+
+    def _from_positions(self, args: tuple[Any, ...], feeds: dict[str, Any]) -> dict[str, Any]:
+        """A dict of feeds, or the values in the order of the feeds."""
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            given = {_name(key): value for key, value in args[0].items()}
+        elif len(args) <= len(self.feeds):
+            given = dict(zip(self.feeds, args, strict=False))
+        else:
+            raise Error(f"{len(args)} values for {len(self.feeds)} feeds: {', '.join(self.feeds)}")
+        return given | feeds
+
+    def _complain(self, feeds: Mapping[str, Any]) -> None:
+        for name in feeds:
+            if name not in self.feeds:
+                near = _core.nearest(name, list(self.feeds))
+                hint = f"; did you mean '{near}'?" if near else ""
+                raise Error(f"the program was not compiled to be fed '{name}'{hint}")
+        missing = ", ".join(f"'{name}'" for name in self.feeds if name not in feeds)
+        raise Error(f"the program was compiled to be fed {missing} too: give a value")
+
+
+def compile(
+    program: Program | None = None,
+    feeds: Sequence[str | Variable] = (),
+    fetches: Sequence[str | Variable] = (),
+    scope: Scope | None = None,
+) -> CompiledProgram:
+    """The program as a function of its feeds, for loops in which every microsecond counts."""
+    program = context.default_main_program() if program is None else program
+    names = [[_name(item) for item in items] for items in (feeds, fetches)]
+    block = program.global_block()
+    for what, items in zip(("cannot feed", "cannot fetch"), names, strict=True):
+        for name in items:
+            if name in block.vars:
+                continue
+            near = _core.nearest(name, list(block.vars))
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise Error(f"{what} '{name}': program '{program.name}' has no such variable{hint}")
+    return CompiledProgram(program, *names, global_scope() if scope is None else scope)
+
+
+def _name(item: str | Variable) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Variable):
+        return item.name
+    raise Error(f"expected a variable or its name, not a {type(item).__name__}")
+
+
+def _array(program: Program, name: str, value: Any) -> np.ndarray:
+    """Python lists and numbers in the dtype that the variable was declared with; arrays as they are."""
+    array = np.asarray(value)
+    has_dtype = hasattr(value, "dtype") or hasattr(value, "__array__")
+    if has_dtype or program._core.block_of_var(0, name) != 0:
+        return array
+    declared = program._core.dtype(0, name)
+    try:
+        if array.size and not np.can_cast(array.dtype, declared, "same_kind"):
+            raise TypeError
+        return np.asarray(value, dtype=declared)
+    except (TypeError, ValueError, OverflowError):
+        kind = f"values of {array.dtype}" if array.dtype != object else "values of no one dtype"
+        raise Error(f"cannot feed '{name}': it is {declared}, but the list has {kind}") from None

@@ -1,0 +1,106 @@
+"""How parameters get their first values: one op in the startup program for each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from opstep import context, ops
+from opstep._core import Error
+from opstep.variable import Parameter, Variable
+
+# Far apart, so that neighbouring random seeds do not share parameter seeds.
+_SEED_STRIDE = 1_000_003
+
+
+class Initializer:
+    """Fills a variable of the startup program."""
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        """Append the op that writes `target`; `where` names the op and its output."""
+        raise NotImplementedError
+
+
+class Constant(Initializer):
+    """The same value everywhere."""
+
+    def __init__(self, value: float = 0.0) -> None:
+        self.value = value
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        ops.fill(shape=target.shape, dtype=target.dtype, value=self.value, **where)
+
+
+class Uniform(Initializer):
+    """Equally likely anywhere in [low, high)."""
+
+    def __init__(self, low: float = -1.0, high: float = 1.0, seed: int | None = None) -> None:
+        self.low, self.high, self.seed = low, high, seed
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        seed = seed if self.seed is None else self.seed
+        ops.uniform(
+            shape=target.shape, dtype=target.dtype, min=self.low, max=self.high, seed=seed, **where
+        )
+
+
+class Normal(Initializer):
+    """The normal distribution."""
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0, seed: int | None = None) -> None:
+        self.mean, self.std, self.seed = mean, std, seed
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        seed = seed if self.seed is None else self.seed
+        ops.normal(
+            shape=target.shape, dtype=target.dtype, mean=self.mean, std=self.std, seed=seed, **where
+        )
+
+
+class Xavier(Initializer):
+    """Keeps the variance of signals equal from layer to layer (Glorot and Bengio, 2010)."""
+
+    def __init__(self, uniform: bool = True, seed: int | None = None) -> None:
+        self.uniform, self.seed = uniform, seed
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        fan_in, fan_out = _fans([size or 1 for size in target.shape])
+        if self.uniform:
+            limit = math.sqrt(6.0 / (fan_in + fan_out))
+            Uniform(-limit, limit, self.seed).fill(target, seed, **where)
+        else:
+            std = math.sqrt(2.0 / (fan_in + fan_out))
+            Normal(0.0, std, self.seed).fill(target, seed, **where)
+
+
+def _fans(shape: list[int]) -> tuple[int, int]:
+    """Sizes of [in, out], or of [out, in, *kernel] for convolutions."""
+    if len(shape) < 2:
+        size = math.prod(shape)
+        return size, size
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    kernel = math.prod(shape[2:])
+    return shape[1] * kernel, shape[0] * kernel
+
+
+def add_initializer(parameter: Parameter, initializer: Initializer | None) -> None:
+    """Give the startup program the op that fills a new parameter."""
+    program = parameter.program
+    program._parameters_made += 1
+    seed = program.random_seed * _SEED_STRIDE + program._parameters_made
+    add_startup_value(parameter, initializer or Xavier(), seed)
+
+
+def add_startup_value(variable: Variable, initializer: Initializer, seed: int = 0) -> None:
+    """Let the startup program fill a persistable variable."""
+    startup = variable.program._startup or context.default_startup_program()
+    if startup is variable.program:
+        raise Error(
+            f"'{variable.name}' cannot be initialized by the program that uses it: give "
+            "program_guard two different programs"
+        )
+    home = startup.global_block()
+    target = home.create_var(variable.name, variable.shape, variable.dtype, persistable=True)
+    with context.program_guard(startup):
+        initializer.fill(target, seed, name=f"{variable.name}.init", out=target)

@@ -1,0 +1,214 @@
+"""Every op of the registry as a function: `ops.matmul(x, w)`, `ops.softmax(X=x, axis=1)`.
+
+Inputs are given in the order of the slots or by name, attributes by name. A Python number where a
+variable is expected becomes a constant of the other inputs' dtype. `name=` names the op; an output
+slot's name gives the variable (or its name) to write into. `dir(opstep.ops)` lists the ops, `help` shows them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import sys
+from typing import Any
+
+from opstep import _core, context
+from opstep._core import Error
+from opstep.program import Operator, Program
+from opstep.variable import Variable
+
+
+class OpFunction:
+    """Adds an op of one type to the current block and gives its outputs."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.type: str = schema["type"]
+        self.__name__ = self.__qualname__ = self.type
+        self.__doc__ = _document(schema)
+        self.__signature__ = _signature(schema)
+        self._inputs: list[str] = [slot["name"] for slot in schema["inputs"]]
+        self._outputs: list[dict[str, Any]] = schema["outputs"]
+        self._kinds: dict[str, str] = dict.fromkeys(_own_keywords(schema), "op name")
+        self._kinds |= {attr["name"]: "attr" for attr in schema["attrs"]}
+        self._kinds |= {slot["name"]: "output" for slot in self._outputs}
+        self._kinds |= dict.fromkeys(self._inputs, "input")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(self._inputs):
+            takes = ", ".join(self._inputs) or "none"
+            raise self._error(f"takes the inputs {takes}, but {len(args)} were given")
+        given: dict[str, dict[str, Any]] = {"input": {}, "output": {}, "attr": {}, "op name": {}}
+        given["input"].update(zip(self._inputs, args, strict=False))
+        for key, value in kwargs.items():
+            kind = self._kinds.get(key)
+            if kind is None:
+                near = _core.nearest(key, list(self._kinds))
+                hint = f"; did you mean '{near}'?" if near else ""
+                raise self._error(f"has no argument '{key}'{hint}")
+            if key in given[kind]:
+                raise self._error(f"got the input '{key}' twice")
+            if value is not None:
+                given[kind][key] = value
+        return self._append(
+            given["input"], given["output"], given["attr"], *given["op name"].values()
+        )
+
+    def _append(
+        self,
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
+        attrs: dict[str, Any],
+        name: str = "",
+        program: Program | None = None,
+    ) -> Any:
+        like, found = self._program(inputs, outputs)
+        program = program or found or context.default_main_program()
+        block = program.current_block()
+        sources = {k: self._sources(k, v, like) for k, v in inputs.items() if v is not None}
+        name = name or program.unique_name(self.type)
+        targets: dict[str, list[str]] = {}
+        for slot in self._outputs:
+            key = slot["name"]
+            if key in outputs:
+                value = outputs[key]
+                values = value if isinstance(value, list | tuple) else [value]
+                targets[key] = [v.name if isinstance(v, Variable) else str(v) for v in values]
+            elif slot["variadic"]:
+                raise self._error(f"gives any number of {key}: say which variables to write")
+            elif not slot["optional"]:
+                targets[key] = [f"{name}.{key}"]
+        made = program._core.append_op(block.index, self.type, name, sources, targets, attrs, -1)
+        results = [block.var(target) for names in targets.values() for target in names]
+        if len(results) == 1:
+            return results[0]
+        return tuple(results) if results else Operator(program, made)
+
+    def _program(
+        self, inputs: dict[str, Any], outputs: dict[str, Any]
+    ) -> tuple[Variable | None, Program | None]:
+        """The first variable, and the program that all variables belong to."""
+        like: Variable | None = None
+        program: Program | None = None
+        for value in (*inputs.values(), *outputs.values()):
+            for item in value if isinstance(value, list | tuple) else (value,):
+                if not isinstance(item, Variable):
+                    continue
+                if program is None:
+                    program = item.program
+                elif program is not item.program:
+                    raise self._error(
+                        f"'{item.name}' belongs to program '{item.program.name}', the other "
+                        f"variables to '{program.name}'; build each program with its own variables"
+                    )
+                if like is None:
+                    like = item
+        return like, program
+
+    def _sources(self, slot: str, value: Any, like: Variable | None) -> list[str]:
+        values = value if isinstance(value, list | tuple) else (value,)
+        return [
+            item.name if isinstance(item, Variable) else self._constant(slot, item, like)
+            for item in values
+        ]
+
+    def _constant(self, slot: str, value: Any, like: Variable | None) -> str:
+        if isinstance(value, str):
+            return value
+        number = isinstance(value, int | float) or (hasattr(value, "item") and value.ndim == 0)
+        if like is None or not number:
+            raise self._error(f"{slot} must be a variable, not {_kind(value)}")
+        value = value if isinstance(value, int | float) else value.item()
+        if not like.dtype.startswith(("float", "bfloat")) and value != int(value):
+            raise self._error(
+                f"{slot} is {value}, which '{like.name}' of dtype {like.dtype} cannot meet; "
+                "cast it to float32 first"
+            )
+        attrs = {"shape": [], "dtype": like.dtype, "value": value}
+        return sys.modules[__name__].fill._append({}, {}, attrs, program=like.program).name
+
+    def _error(self, what: str) -> Error:
+        stack = _core.user_stack()
+        where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
+        return Error(f"[{self.type}] {what}{where}")
+
+    def __repr__(self) -> str:
+        return f"<function ops.{self.type}>"
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return "an array; feed it, or make it a variable with layers.constant"
+    return f"a {type(value).__name__}"
+
+
+def _own_keywords(schema: dict[str, Any]) -> list[str]:
+    """`name`, or `op_name` for an op that has an attribute called name."""
+    taken = any(attr["name"] == "name" for attr in schema["attrs"])
+    return ["op_name" if taken else "name"]
+
+
+def _signature(schema: dict[str, Any]) -> inspect.Signature:
+    Parameter = inspect.Parameter
+    inputs = [
+        Parameter(
+            slot["name"],
+            Parameter.POSITIONAL_OR_KEYWORD,
+            default=None if slot["optional"] else Parameter.empty,
+        )
+        for slot in sorted(schema["inputs"], key=lambda slot: slot["optional"])
+    ]
+    attrs = [
+        Parameter(
+            attr["name"],
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if attr["required"] else attr["default"],
+        )
+        for attr in schema["attrs"]
+    ]
+    taken = {parameter.name for parameter in inputs + attrs}
+    others = [slot["name"] for slot in schema["outputs"]] + _own_keywords(schema)
+    rest = [Parameter(n, Parameter.KEYWORD_ONLY, default=None) for n in others if n not in taken]
+    return inspect.Signature(inputs + attrs + rest)
+
+
+def _document(schema: dict[str, Any]) -> str:
+    lines = [schema["doc"]]
+    for title, slots in (("Inputs", schema["inputs"]), ("Outputs", schema["outputs"])):
+        if slots:
+            lines += ["", f"{title}:"]
+        for slot in slots:
+            notes = [word for word in ("optional", "variadic") if slot[word]]
+            types = ", ".join(slot["dtypes"] + notes)
+            lines.append(f"    {slot['name']}: {slot['doc']} ({types})")
+    if schema["attrs"]:
+        lines += ["", "Attributes:"]
+    for attr in schema["attrs"]:
+        default = "required" if attr["required"] else f"default {attr['default']!r}"
+        lines.append(f"    {attr['name']} ({attr['type']}, {default}): {attr['doc']}")
+    return "\n".join(lines)
+
+
+_functions: dict[str, OpFunction] = {}
+
+
+def _function(op_type: str) -> OpFunction:
+    if op_type not in _functions:
+        _functions[op_type] = OpFunction(_core.op(op_type))
+    return _functions[op_type]
+
+
+def __getattr__(name: str) -> OpFunction:
+    # `ops.while_`: a word that Python keeps for itself gets an underscore.
+    op_type = name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
+    if name.startswith("__") or op_type not in _core.op_types():
+        near = _core.nearest(name, _core.op_types())
+        hint = f"; did you mean '{near}'?" if near else ""
+        raise AttributeError(f"there is no op '{name}'{hint}")
+    function = globals()[name] = _function(op_type)
+    return function
+
+
+def __dir__() -> list[str]:
+    return [f"{name}_" if keyword.iskeyword(name) else name for name in _core.op_types()]

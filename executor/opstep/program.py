@@ -1,0 +1,347 @@
+"""`Program`, `Block` and `Operator`: accessors to a program that lives in C++."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opstep import _core, context
+from opstep._core import Error
+from opstep.variable import Parameter, Variable
+
+if TYPE_CHECKING:
+    from opstep.initializer import Initializer
+
+# What may stand in a slot: one variable or several, as objects or by name.
+Slot = Variable | str | Sequence[Variable | str]
+
+_numbers = itertools.count()
+
+
+class Frame(NamedTuple):
+    """A line of the user's Python that led to an op."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Operator:
+    """One op of a program."""
+
+    __slots__ = ("_id", "program")
+
+    def __init__(self, program: Program, op_id: int) -> None:
+        self.program = program
+        self._id = op_id
+
+    def _field(self, name: str) -> Any:
+        return self.program._core.op(self._id)[name]
+
+    @property
+    def id(self) -> int:
+        """Unique in the program, from 1, never reused."""
+        return self._id
+
+    @property
+    def type(self) -> str:
+        return self._field("type")
+
+    @property
+    def name(self) -> str:
+        """What people call it: `fc_0.matmul`."""
+        return self._field("name")
+
+    @property
+    def block(self) -> Block:
+        return self.program.blocks[self._field("block")]
+
+    @property
+    def inputs(self) -> dict[str, list[str]]:
+        """Slot → names of variables."""
+        return self._field("inputs")
+
+    @property
+    def outputs(self) -> dict[str, list[str]]:
+        """Slot → names of variables."""
+        return self._field("outputs")
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return self._field("attrs")
+
+    @property
+    def stack(self) -> list[Frame]:
+        """The user's lines that made it, innermost first."""
+        return [Frame(*frame) for frame in self._field("stack")]
+
+    @property
+    def forward_op(self) -> Operator | None:
+        """The op whose gradient this one computes."""
+        forward = self._field("forward_op")
+        return Operator(self.program, forward) if forward else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Operator):
+            return NotImplemented
+        return self.program is other.program and self._id == other._id
+
+    def __hash__(self) -> int:
+        return hash((id(self.program), self._id))
+
+    def __repr__(self) -> str:
+        return f"<op #{self._id} {self.name} ({self.type})>"
+
+
+class Block:
+    """A list of ops and the variables that they make. Block 0 is the program itself."""
+
+    def __init__(self, program: Program, index: int) -> None:
+        self.program = program
+        self.index = index
+        self._known: dict[str, Variable] = {}
+
+    def __index__(self) -> int:
+        return self.index
+
+    @property
+    def parent(self) -> Block | None:
+        parent = self.program._core.block_parent(self.index)
+        return None if parent < 0 else self.program.blocks[parent]
+
+    @property
+    def ops(self) -> list[Operator]:
+        """In the order in which they run."""
+        return [Operator(self.program, i) for i in self.program._core.op_ids(self.index)]
+
+    @property
+    def vars(self) -> dict[str, Variable]:
+        """The block's own variables, in the order in which they were made."""
+        return {name: self._own(name) for name in self.program._core.var_names(self.index)}
+
+    def has_var(self, name: str) -> bool:
+        """Is there a variable of that name here or in a block around this one?"""
+        return self.program._core.block_of_var(self.index, name) >= 0
+
+    def var(self, name: str) -> Variable:
+        """The variable of that name, here or in a block around this one."""
+        owner = self.program._core.block_of_var(self.index, name)
+        if owner < 0:
+            near = _core.nearest(name, self._visible())
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise Error(f"program '{self.program.name}' has no variable '{name}'{hint}")
+        return self.program.blocks[owner]._own(name)
+
+    def _visible(self) -> list[str]:
+        names = self.program._core.var_names(self.index)
+        return names if self.parent is None else names + self.parent._visible()
+
+    def _own(self, name: str) -> Variable:
+        known = self._known.get(name)
+        if known is None:
+            kind = Parameter if self.program._core.parameter(self.index, name) else Variable
+            known = self._known[name] = kind(self, name)
+        return known
+
+    def create_var(
+        self,
+        name: str | None = None,
+        shape: Sequence[int | None] = (),
+        dtype: Any = "float32",
+        persistable: bool = False,
+        stop_gradient: bool = False,
+    ) -> Variable:
+        """A new variable; a name that the block has already gives the variable that is there."""
+        name = name or self.program.unique_name("var")
+        self.program._core.create_var(
+            self.index, name, dtype, shape, persistable, False, False, stop_gradient
+        )
+        return self._own(name)
+
+    def create_parameter(
+        self,
+        name: str | None = None,
+        shape: Sequence[int] = (),
+        dtype: Any = "float32",
+        initializer: Initializer | None = None,
+        trainable: bool = True,
+    ) -> Parameter:
+        """A new parameter, always in block 0; its initializer goes to the startup program."""
+        from opstep.initializer import add_initializer
+
+        name = name or self.program.unique_name("param")
+        home = self.program.global_block()
+        if name in home.vars:
+            found = home.var(name)
+            wanted = (list(shape), _core.dtype_name(dtype))
+            if not isinstance(found, Parameter) or (list(found.shape), found.dtype) != wanted:
+                raise Error(
+                    f"'{name}' is {found.dtype}{list(found.shape)} already and cannot become a "
+                    f"parameter {wanted[1]}{wanted[0]}; give one of them another name"
+                )
+            return found
+        self.program._core.create_var(0, name, dtype, shape, True, True, trainable, False)
+        parameter = home._own(name)
+        assert isinstance(parameter, Parameter)
+        add_initializer(parameter, initializer)
+        return parameter
+
+    def append_operator(
+        self,
+        type: str,
+        inputs: Mapping[str, Slot] | None = None,
+        outputs: Mapping[str, Slot] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Operator:
+        """Add an op at the end; the shapes of its outputs are inferred at once."""
+        return self._insert(type, inputs, outputs, attrs, name, -1)
+
+    def prepend_operator(
+        self,
+        type: str,
+        inputs: Mapping[str, Slot] | None = None,
+        outputs: Mapping[str, Slot] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Operator:
+        """Add an op before all others."""
+        return self._insert(type, inputs, outputs, attrs, name, 0)
+
+    def _insert(
+        self,
+        type: str,
+        inputs: Mapping[str, Slot] | None,
+        outputs: Mapping[str, Slot] | None,
+        attrs: Mapping[str, Any] | None,
+        name: str | None,
+        position: int,
+    ) -> Operator:
+        made = self.program._core.append_op(
+            self.index,
+            type,
+            name or self.program.unique_name(type),
+            {slot: _names(value) for slot, value in (inputs or {}).items()},
+            {slot: _names(value) for slot, value in (outputs or {}).items()},
+            dict(attrs or {}),
+            position,
+        )
+        return Operator(self.program, made)
+
+    def __repr__(self) -> str:
+        return f"<block {self.index} of program '{self.program.name}'>"
+
+
+def _names(value: Slot) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Variable):
+        return [value.name]
+    return [item if isinstance(item, str) else item.name for item in value]
+
+
+class Program:
+    """A network as data: blocks of ops over variables. `print(program)` shows the listing."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._attach(_core.Program(name or f"program_{next(_numbers)}"))
+
+    def _attach(self, core: _core.Program) -> None:
+        self._core = core
+        self._blocks: list[Block] = []
+        self._current = 0
+        self._counters: dict[str, int] = {}
+        self._startup: Program | None = None
+        self._parameters_made = 0
+        self.random_seed = 0
+        """Equal seeds give equal initial parameters."""
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks; each knows its parent."""
+        while len(self._blocks) < self._core.block_count:
+            self._blocks.append(Block(self, len(self._blocks)))
+        return self._blocks
+
+    def global_block(self) -> Block:
+        """Block 0."""
+        return self.blocks[0]
+
+    def current_block(self) -> Block:
+        """The block that layers are added to now."""
+        return self.blocks[self._current]
+
+    def create_block(self, parent: Block | None = None) -> Block:
+        """A new block inside `parent` (the current one), which becomes the current one."""
+        inside = self._current if parent is None else parent.index
+        self._current = self._core.create_block(inside)
+        return self.current_block()
+
+    def rollback(self) -> None:
+        """Go back to the block around the current one."""
+        parent = self.current_block().parent
+        if parent is None:
+            raise Error("rollback: block 0 has no block around it")
+        self._current = parent.index
+
+    def parameters(self) -> list[Parameter]:
+        return [v for v in self.global_block().vars.values() if isinstance(v, Parameter)]
+
+    def unique_name(self, kind: str) -> str:
+        """`fc_0`, `fc_1`, …, with the name scopes around it."""
+        kind = context.scoped(kind)
+        number = self._counters.get(kind, 0)
+        self._counters[kind] = number + 1
+        return f"{kind}_{number}"
+
+    def to_bytes(self) -> bytes:
+        """The program (not the values of its parameters) as a program file's contents."""
+        return self._core.serialize()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Program:
+        """The program that `to_bytes` wrote, checked rule by rule."""
+        program = cls.__new__(cls)
+        program._attach(_core.Program.parse(data))
+        # New names must not meet those that are there.
+        names = program._core.op_names() + program._core.var_names(0)
+        for name in names:
+            for match in re.finditer(r"_(\d+)(?=\.|$)", name):
+                kind, number = name[: match.start()], int(match[1])
+                program._counters[kind] = max(program._counters.get(kind, 0), number + 1)
+        return program
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program to a file."""
+        try:
+            with open(path, "wb") as file:
+                file.write(self.to_bytes())
+        except OSError as error:
+            raise Error(f"cannot write the program file '{path}': {error.strerror}") from None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Program:
+        """Read a program from a file."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise Error(f"cannot read the program file '{path}': {error.strerror}") from None
+        try:
+            return cls.from_bytes(data)
+        except Error as error:
+            raise Error(f"cannot load the program file '{path}': {error}") from None
+
+    def __str__(self) -> str:
+        return self._core.listing()
+
+    def __repr__(self) -> str:
+        ops = sum(len(block.ops) for block in self.blocks)
+        return f"<program '{self.name}': {ops} ops in {len(self.blocks)} blocks>"

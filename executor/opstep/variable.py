@@ -1,0 +1,147 @@
+"""`Variable` and `Parameter`: what ops read and write, with Python's operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Union
+
+from opstep._core import Error
+
+if TYPE_CHECKING:
+    from opstep.program import Block, Operator, Program
+
+# What may stand beside a variable in an expression.
+Operand = Union["Variable", int, float, bool]
+
+
+class Variable:
+    """A tensor that will be there when the program runs."""
+
+    __slots__ = ("__weakref__", "block", "name")
+
+    def __init__(self, block: Block, name: str) -> None:
+        self.block = block
+        self.name = name
+
+    @property
+    def program(self) -> Program:
+        return self.block.program
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Its sizes; None where a size is known only at run time."""
+        return tuple(self.program._core.shape(self.block.index, self.name))
+
+    @property
+    def dtype(self) -> str:
+        return self.program._core.dtype(self.block.index, self.name)
+
+    @property
+    def writer(self) -> Operator | None:
+        """The last op of its block that writes it."""
+        from opstep.program import Operator
+
+        op_id = self.program._core.writer(self.block.index, self.name)
+        return Operator(self.program, op_id) if op_id else None
+
+    @property
+    def persistable(self) -> bool:
+        """Does it stay in the scope after a run?"""
+        return self.program._core.persistable(self.block.index, self.name)
+
+    @persistable.setter
+    def persistable(self, value: bool) -> None:
+        self.program._core.set_persistable(self.block.index, self.name, value)
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Gradients do not flow through it."""
+        return self.program._core.stop_gradient(self.block.index, self.name)
+
+    @stop_gradient.setter
+    def stop_gradient(self, value: bool) -> None:
+        self.program._core.set_stop_gradient(self.block.index, self.name, value)
+
+    def __add__(self, other: Operand) -> Variable:
+        return _ops().add(self, other)
+
+    def __radd__(self, other: Operand) -> Variable:
+        return _ops().add(other, self)
+
+    def __sub__(self, other: Operand) -> Variable:
+        return _ops().sub(self, other)
+
+    def __rsub__(self, other: Operand) -> Variable:
+        return _ops().sub(other, self)
+
+    def __mul__(self, other: Operand) -> Variable:
+        return _ops().mul(self, other)
+
+    def __rmul__(self, other: Operand) -> Variable:
+        return _ops().mul(other, self)
+
+    def __truediv__(self, other: Operand) -> Variable:
+        return _ops().div(self, other)
+
+    def __rtruediv__(self, other: Operand) -> Variable:
+        return _ops().div(other, self)
+
+    def __pow__(self, other: Operand) -> Variable:
+        return _ops().pow(self, other)
+
+    def __rpow__(self, other: Operand) -> Variable:
+        return _ops().pow(other, self)
+
+    def __matmul__(self, other: Variable) -> Variable:
+        return _ops().matmul(self, other)
+
+    def __neg__(self) -> Variable:
+        return _ops().neg(self)
+
+    def __lt__(self, other: Operand) -> Variable:
+        return _ops().less(self, other)
+
+    def __le__(self, other: Operand) -> Variable:
+        return _ops().less_equal(self, other)
+
+    def __gt__(self, other: Operand) -> Variable:
+        return _ops().greater(self, other)
+
+    def __ge__(self, other: Operand) -> Variable:
+        return _ops().greater_equal(self, other)
+
+    # == and != compare identity, so that variables can be kept in sets and lists; see ops.equal.
+
+    def __bool__(self) -> bool:
+        raise Error(
+            f"'{self.name}' has no value while the program is being built, so Python cannot ask "
+            "whether it is true; use layers.While for a loop, or fetch it and look at the array"
+        )
+
+    # NumPy must leave `array + variable` to the operators above, which say what is wrong.
+    __array_ufunc__ = None
+
+    def __repr__(self) -> str:
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"<{type(self).__name__.lower()} {self.name} {self.dtype}[{sizes}]>"
+
+
+class Parameter(Variable):
+    """A variable that training changes. It lives in block 0 and stays in the scope."""
+
+    __slots__ = ()
+
+    @property
+    def trainable(self) -> bool:
+        """Does `minimize` change it?"""
+        return self.program._core.trainable(self.block.index, self.name)
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.program._core.set_trainable(self.block.index, self.name, value)
+
+
+def _ops() -> Any:
+    # opstep.ops needs this module.
+    from opstep import ops
+
+    return ops
