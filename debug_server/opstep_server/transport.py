@@ -27,6 +27,7 @@ PROTOCOL = 1
 HEARTBEAT_SECONDS = 2.0
 MISSED_HEARTBEATS = 3
 HELLO_SECONDS = 10.0
+STOP_SECONDS = 0.5
 MESSAGE_LIMIT = 4 << 20
 
 _Context = grpc.aio.ServicerContext[pb.FromExecutor, pb.ToExecutor]
@@ -127,6 +128,7 @@ class Server:
         self._listener = listener
         self._server: grpc.aio.Server | None = None
         self._folder = ""
+        self._readers: set[asyncio.Task[str]] = set()
 
     async def start(self) -> str:
         """Listens, once, on a socket in a folder of its own and returns the address to dial."""
@@ -155,7 +157,10 @@ class Server:
     async def stop(self) -> None:
         if self._server is not None:
             server, self._server = self._server, None
-            await server.stop(None)
+            # Streams that we end ourselves end well, for both sides.
+            for reader in self._readers:
+                reader.cancel()
+            await server.stop(STOP_SECONDS)
             shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -175,23 +180,21 @@ class Server:
             _background(connection._write(context)),
             _background(connection._pulse(reader)),
         ]
+        self._readers.add(reader)
+        # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([reader])
+        self._readers.discard(reader)
         message = f"the connection to process {hello.pid} was lost"
-        try:
-            message = await reader
-        except asyncio.CancelledError:
-            if connection._missed >= MISSED_HEARTBEATS:
-                silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
-                message = f"process {hello.pid} has not been heard of for {silent:g} s"
-            else:
-                # We are closing: raised again, it would be a traceback of gRPC's.
-                reader.cancel()
-        except grpc.aio.BaseError:
-            pass  # The stream broke: the same as its end.
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            connection._end(message)
-            self._listener.lost(connection, message)
+        if reader.done() and not reader.cancelled() and reader.exception() is None:
+            message = reader.result()
+        elif connection._missed >= MISSED_HEARTBEATS:
+            silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
+            message = f"process {hello.pid} has not been heard of for {silent:g} s"
+        for task in (reader, *helpers):
+            task.cancel()
+        connection._end(message)
+        self._listener.lost(connection, message)
 
     async def _hello(self, context: _Context) -> pb.Hello | None:
         """The executor's hello, or None when there is none that we can talk to."""

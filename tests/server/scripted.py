@@ -59,6 +59,8 @@ class ScriptedExecutor:
 
     async def goodbye(self) -> None:
         await self.send(goodbye=pb.Goodbye())
+        await self._call.done_writing()
+        await asyncio.wait_for(self._call.code(), PATIENCE)
         await self.close()
 
     async def close(self) -> None:

@@ -48,7 +48,9 @@ class Shell:
         from opstep_server.cli.completion import CommandCompleter
 
         prompt: PromptSession[str] = PromptSession(
-            history=FileHistory(_history_file()), completer=CommandCompleter(self._session)
+            history=FileHistory(_history_file()),
+            completer=CommandCompleter(self._session),
+            complete_while_typing=False,
         )
         with patch_stdout(raw=True):
             while not self._session.quitting:

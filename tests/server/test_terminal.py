@@ -1,0 +1,109 @@
+"""`opstep debug` at a real terminal: prompt, completion, colour, Ctrl-C and leaving."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+class Terminal:
+    def __init__(self, pid: int, descriptor: int) -> None:
+        self.pid = pid
+        self._descriptor = descriptor
+        self._pending = ""
+        self.raw = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def expect(self, pattern: str, seconds: float = 20) -> str:
+        """Reads until the pattern came, colours and cursor movements taken out."""
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(pattern, self._pending)):
+            assert time.monotonic() < deadline, f"no {pattern!r} in {self._pending!r}"
+            if select.select([self._descriptor], [], [], 0.1)[0]:
+                try:
+                    text = os.read(self._descriptor, 1 << 16).decode(errors="replace")
+                except OSError:
+                    text = ""  # The other side is gone.
+                    time.sleep(0.05)
+                self.raw += text
+                self._pending += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+                if "\x1b[6n" in text:
+                    self.type("\x1b[1;1R")  # Where the cursor is: what a terminal answers.
+        self._pending = self._pending[found.end() :]
+        return found[0]
+
+
+@contextlib.contextmanager
+def terminal(*args: str, **env: str) -> Iterator[Terminal]:
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        os.chdir(HERE)
+        os.environ.update(env, TERM="xterm-256color")
+        command = [sys.executable, "-m", "opstep_server", "debug", "scripted_train.py", *args]
+        os.execv(sys.executable, command)
+    try:
+        yield Terminal(pid, descriptor)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        os.close(descriptor)
+
+
+def exit_code(pid: int) -> int:
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    raise AssertionError("opstep did not end")
+
+
+def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
+    with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect("run 3")
+        t.type("\x03")
+        t.expect(r"stopped at op #\d .*: pause")
+        t.type("print fc_0\t")
+        t.expect(r"fc_0\.matmul\.out")
+        t.type("\r")
+        t.expect(r"fc_0\.matmul\.out = 0\.25")
+        t.type("stepi\r")
+        t.expect(r"run \d+: step")
+        t.type("\r")
+        t.expect(r"run \d+: step")
+        t.type("quit\r")
+        t.expect(r"end it\? \[y/N\]")
+        t.type("n\r")
+        t.expect(r"\(opstep\)")
+        t.type("quit\r")
+        t.expect(r"end it\? \[y/N\]")
+        t.type("y\r")
+        assert exit_code(t.pid) == 0
+        assert "\x1b[1;32mstopped" in t.raw
+    assert "stepi" in (tmp_path / "opstep" / "history").read_text()
+
+
+def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):
+    with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("\x03")
+        t.expect(r"\(opstep\)")
+        t.type("\x04")
+        assert exit_code(t.pid) == 0
