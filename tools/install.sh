@@ -10,14 +10,19 @@ mkdir -p build
 exec 9>build/.lock
 flock 9
 
+install_editable() { tools/pip.sh install --no-build-isolation -e .; }
+
 if [[ $1 == editable ]]; then
-  tools/pip.sh install --no-build-isolation -e .
+  install_editable
 else
   log=build/install.log
   cmake --build build/cmake
   site=$(python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
   # ALWAYS: cmake otherwise takes files made within the same second for the same.
   CMAKE_INSTALL_ALWAYS=1 cmake --install build/cmake --prefix "$site" --strip >"$log" || { cat "$log" >&2; exit 1; }
+  # The editable install finds only modules that it knew when it was made.
+  new=$(sed "s|^$site/||" build/cmake/install_manifest.txt | grep -vxFf <(cut -d, -f1 "$site"/opstep-*.dist-info/RECORD) || true)
+  [[ -z $new ]] || install_editable
 fi
 
 # Type checkers and editors look beside the sources, not into site-packages.
