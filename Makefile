@@ -46,9 +46,7 @@ $(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/venv
 
 # Dated before the build, so that an edit made while it runs is not missed.
 $(STAMPS)/install: $(NATIVE) $(STAMPS)/editable
-	@touch $@.new
-	@tools/install.sh native
-	@mv $@.new $@
+	@start=$$(mktemp $@.XXXXXX); tools/install.sh native || { rm -f $$start; exit 1; }; mv $$start $@
 
 # Extras of pyproject.toml (test, lint, bench), installed only when a target needs them.
 $(STAMPS)/extra-%: pyproject.toml tools/requirements.py $(STAMPS)/venv

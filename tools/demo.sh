@@ -5,10 +5,14 @@ cd "$(dirname "$0")/.."
 
 # Show a command as a user would type it, then run it from .venv.
 show() {
-  printf '\n$ %s\n' "$(printf ' %q' "$@" | cut -c2-)"
-  ".venv/bin/$@"
+  printf '\n$'
+  for word in "$@"; do
+    if [[ $word == *[!A-Za-z0-9_./-]* ]]; then printf ' "%s"' "$word"; else printf ' %s' "$word"; fi
+  done
+  printf '\n'
+  ".venv/bin/$1" "${@:2}"
 }
 
 show python examples/digits_mlp.py
-show opstep debug --batch -ex "catch nan" -ex run -ex where -ex "info inputs" -ex "info outputs" \
+show opstep debug --batch -ex "catch nan" -ex run -ex where -ex "info op" -ex "print X.min(), isnan(out).sum()" \
   examples/find_the_nan.py
