@@ -64,7 +64,7 @@ def test_while_building(build: Callable[[], object], message: str) -> None:
     ):
         build()
     assert message in str(caught.value)
-    assert "test_errors.py:" in str(caught.value)
+    assert "test_op_errors.py:" in str(caught.value)
 
 
 Run = Callable[..., list[np.ndarray]]
