@@ -173,7 +173,10 @@ def _name(item: str | Variable) -> str:
 
 def _array(program: Program, name: str, value: Any) -> np.ndarray:
     """Python lists and numbers in the dtype that the variable was declared with; arrays as they are."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise Error(f"cannot feed '{name}': the rows of the list differ in length") from None
     has_dtype = hasattr(value, "dtype") or hasattr(value, "__array__")
     if has_dtype or program._core.block_of_var(0, name) != 0:
         return array

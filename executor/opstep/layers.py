@@ -258,9 +258,9 @@ def less_than(x: Operand, y: Operand, out: Out = None, name: str | None = None) 
     return ops.less(x, y, out=out, name=name)
 
 
-def less_equal(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:
+def less_or_equal(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:
     """x <= y."""
-    return ops.less_equal(x, y, out=out, name=name)
+    return ops.less_or_equal(x, y, out=out, name=name)
 
 
 def greater_than(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:
@@ -268,9 +268,9 @@ def greater_than(x: Operand, y: Operand, out: Out = None, name: str | None = Non
     return ops.greater(x, y, out=out, name=name)
 
 
-def greater_equal(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:
+def greater_or_equal(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:
     """x >= y."""
-    return ops.greater_equal(x, y, out=out, name=name)
+    return ops.greater_or_equal(x, y, out=out, name=name)
 
 
 def equal(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:

@@ -37,21 +37,29 @@ class OpFunction:
         if len(args) > len(self._inputs):
             takes = ", ".join(self._inputs) or "none"
             raise self._error(f"takes the inputs {takes}, but {len(args)} were given")
-        given: dict[str, dict[str, Any]] = {"input": {}, "output": {}, "attr": {}, "op name": {}}
-        given["input"].update(zip(self._inputs, args, strict=False))
+        inputs: dict[str, Any] = dict(zip(self._inputs, args, strict=False))
+        outputs: dict[str, Any] = {}
+        attrs: dict[str, Any] = {}
+        name = ""
         for key, value in kwargs.items():
             kind = self._kinds.get(key)
             if kind is None:
                 near = _core.nearest(key, list(self._kinds))
                 hint = f"; did you mean '{near}'?" if near else ""
                 raise self._error(f"has no argument '{key}'{hint}")
-            if key in given[kind]:
+            if value is None:
+                continue
+            if kind == "op name":
+                name = value
+            elif kind == "attr":
+                attrs[key] = value
+            elif kind == "output":
+                outputs[key] = value
+            elif key in inputs:
                 raise self._error(f"got the input '{key}' twice")
-            if value is not None:
-                given[kind][key] = value
-        return self._append(
-            given["input"], given["output"], given["attr"], *given["op name"].values()
-        )
+            else:
+                inputs[key] = value
+        return self._append(inputs, outputs, attrs, name)
 
     def _append(
         self,

@@ -101,13 +101,13 @@ class Variable:
         return _ops().less(self, other)
 
     def __le__(self, other: Operand) -> Variable:
-        return _ops().less_equal(self, other)
+        return _ops().less_or_equal(self, other)
 
     def __gt__(self, other: Operand) -> Variable:
         return _ops().greater(self, other)
 
     def __ge__(self, other: Operand) -> Variable:
-        return _ops().greater_equal(self, other)
+        return _ops().greater_or_equal(self, other)
 
     # == and != compare identity, so that variables can be kept in sets and lists; see ops.equal.
 

@@ -32,9 +32,9 @@ def test_a_wrong_shape_is_an_error_on_that_line(world) -> None:
     x = layers.data("x", [None, 4])
     w = layers.data("w", [5, 2])
     with pytest.raises(opstep.Error) as error:
-        layers.matmul(x, w)  # @here
+        layers.matmul(x, w)  # here
     lines = Path(__file__).read_text().splitlines()
-    number = next(i for i, text in enumerate(lines, 1) if text.endswith("#@here"))
+    number = next(i for i, text in enumerate(lines, 1) if text.endswith("# here"))
     assert sentence(error) == (
         f"[matmul] X is [?, 4] but Y is [5, 2]: inner sizes 4 and 5 differ (test_errors.py:{number})"
     )
@@ -129,7 +129,7 @@ def test_a_loop_without_an_end(world) -> None:
          r"cannot feed 'x': its shape is \[\?, 4\] but the value's is \[1, 5\] \(declared in test_errors\.py:\d+\)"),
         ({"x": np.ones(4, np.float32)}, r"its shape is \[\?, 4\] but the value's is \[4\]"),
         ({"x": [["a", "b", "c", "d"]]}, r"cannot feed 'x': it is float32, but the list has values of <U1"),
-        ({"x": [[1, 2, 3], [4]]}, r"cannot feed 'x': .*"),
+        ({"x": [[1, 2, 3], [4]]}, r"cannot feed 'x': the rows of the list differ in length"),
         ({"x": np.array([[1j, 2, 3, 4]])}, r"x is an array of dtype complex128, which opstep does not know"),
         ({"x": np.ones((1, 4), ">f4")}, r"x is an array of dtype >f4, which opstep does not know"),
         ({"fc_0.out": np.ones((1, 2), np.float32)}, r"cannot feed 'fc_0\.out': the program computes it itself"),
@@ -173,8 +173,8 @@ def test_a_name_that_the_scope_does_not_have(world) -> None:
     with pytest.raises(opstep.Error, match=r"no variable 'fc_0\.w'; run the startup program first"):
         world.scope.find("fc_0.w")
     world.exe.run(world.startup)
-    with pytest.raises(opstep.Error, match=r"no variable 'fc_0\.v'; did you mean 'fc_0\.w'"):
-        world.scope.find("fc_0.v")
+    with pytest.raises(opstep.Error, match=r"no variable 'fc0\.w'; did you mean 'fc_0\.w'"):
+        world.scope.find("fc0.w")
 
 
 def test_compile_checks_names_at_once(world) -> None:

@@ -112,7 +112,7 @@ def test_compile_is_the_same_program_as_a_function(world) -> None:
     assert [c[0].tobytes() for c in called] == [r[0].tobytes() for r in run]
     # Another batch size, and a program that has grown, are compiled anew.
     assert step(images[0][:7], labels[0][:7])[0].shape == ()
-    layers.data("more", [1])
+    layers.fill([1], 0)
     assert step(images[0], labels[0])[0].shape == ()
 
 

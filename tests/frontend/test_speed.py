@@ -16,7 +16,7 @@ def best(measure, times: int) -> float:
 
 def test_importing_is_quick() -> None:
     def measure() -> float:
-        code = "import numpy, time; t = time.perf_counter(); import opstep; print(time.perf_counter() - t)"
+        code = "import time; t = time.process_time(); import opstep; print(time.process_time() - t)"
         run = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
@@ -31,10 +31,11 @@ def test_building_an_op_is_quick() -> None:
     def measure() -> float:
         with opstep.program_guard(opstep.Program(), opstep.Program()):
             x = layers.data("x", [None, 8])
-            start = time.perf_counter()
+            # Of this thread alone: the machine may be busy with other things.
+            start = time.thread_time()
             for _ in range(ops):
                 x = layers.relu(x)
-            return (time.perf_counter() - start) / ops
+            return (time.thread_time() - start) / ops
 
     # pytest's own frames are in the stack here, so this is more than a script pays.
     assert best(measure, 10) < 30e-6

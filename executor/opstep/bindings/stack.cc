@@ -11,18 +11,27 @@ namespace {
 constexpr size_t kMaxFrames = 100;
 // Code that is run once and thrown away (notebook cells) must not pile up.
 constexpr size_t kMaxCode = 8192;
+constexpr size_t kMaxPrograms = 64;
 
 struct Code {
-  py::object keep;  // the key is its address
+  py::object keep;      // the key is its address
+  uint32_t number = 0;  // never used again
   bool user = false;
   std::string file;
   std::string function;
 };
 
-// Both are leaked: Python objects must not be released after the interpreter has ended.
+// All of these are leaked: Python objects must not be released after the interpreter has ended.
 std::unordered_map<PyCodeObject*, Code>& Cache() {
   static auto* cache = new std::unordered_map<PyCodeObject*, Code>;
   return *cache;
+}
+
+// Frames that were interned before: program → number of the code and line → index.
+using FrameIndexes = std::unordered_map<uint64_t, uint32_t>;
+std::unordered_map<uint32_t, FrameIndexes>& Interned() {
+  static auto* interned = new std::unordered_map<uint32_t, FrameIndexes>;
+  return *interned;
 }
 
 std::vector<std::string>& PackageFolders() {
@@ -50,8 +59,10 @@ bool IsUserFile(const std::string& file) {
 const Code& Look(PyCodeObject* code) {
   auto& cache = Cache();
   if (const auto it = cache.find(code); it != cache.end()) return it->second;
-  if (cache.size() >= kMaxCode) cache.clear();
+  if (cache.size() >= kMaxCode) Cache().clear();
+  static uint32_t numbers = 0;
   Code entry;
+  entry.number = ++numbers;
   entry.keep = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(code));
   entry.file = py::str(entry.keep.attr("co_filename"));
   if (!entry.file.starts_with('<') && !entry.file.starts_with('/')) {
@@ -93,8 +104,12 @@ std::vector<SourceFrame> UserStack() {
 }
 
 void SetUserStack(Program& program, proto::OpDesc& op) {
+  if (Interned().size() >= kMaxPrograms) Interned().clear();
+  FrameIndexes& known = Interned()[program.id()];
   ForEachUserFrame([&](const Code& code, uint32_t line) {
-    op.add_stack(program.InternFrame({code.file, code.function, line}));
+    const auto [it, added] = known.try_emplace(uint64_t{code.number} << 32 | line);
+    if (added) it->second = program.InternFrame({code.file, code.function, line});
+    op.add_stack(it->second);
   });
 }
 
