@@ -1,0 +1,53 @@
+"""Trains on the digits with a loop inside the program, then prints a digest of every parameter and loss."""
+
+import argparse
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+import opstep
+from opstep import layers
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int, default=400)
+options = parser.parse_args()
+
+data = np.load(Path(__file__).resolve().parents[2] / "examples" / "data" / "digits.npz")
+images = (data["images"].reshape(len(data["images"]), 64) / 16).astype(np.float32)
+labels = data["labels"].astype(np.int64).reshape(-1, 1)
+
+main, startup = opstep.Program("main"), opstep.Program("startup")
+with opstep.program_guard(main, startup):
+    x = layers.data("x", shape=[None, 64])
+    label = layers.data("label", shape=[None, 1], dtype="int64")
+    hidden = layers.fc(x, size=32, act="relu")
+    hidden = layers.fc(hidden, size=32, act="tanh")
+    logits = layers.fc(hidden, size=10)
+    loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))
+    opstep.optimizer.SGD(learning_rate=0.1).minimize(loss)
+
+    # Beside it a block that runs several times in each run, so that pauses also fall into a loop.
+    total = layers.assign(logits)
+    count = layers.fill([1], 0, dtype="int64")
+    limit = layers.fill([1], 5, dtype="int64")
+    going = count < limit
+    loop = layers.While(going)
+    with loop.block():
+        layers.assign(layers.tanh(total + logits), out=total)
+        layers.increment(count)
+        layers.assign(count < limit, out=going)
+
+exe = opstep.Executor()
+exe.run(startup)
+random = np.random.default_rng(0)
+digest = hashlib.sha256()
+for _ in range(options.steps):
+    rows = random.integers(0, len(images), 64)
+    values = exe.run(main, feed={"x": images[rows], "label": labels[rows]}, fetch_list=[loss, total])
+    for value in values:
+        digest.update(value.tobytes())
+scope = opstep.global_scope()
+for name in scope.names():
+    digest.update(name.encode() + scope.find(name).tobytes())
+print("digest", digest.hexdigest(), flush=True)
