@@ -134,6 +134,9 @@ def test_looking_around():
     assert "main: 3 ops in 2 blocks, version 1, process " in text
     assert "* 1  MainThread, process " in text
     assert "parameters:\n  X = x  0.25" in text
+    assert (
+        text.count("  X = x  0.25") == 5
+    )  # inputs; info vars, once; info op, for each of its scopes
     assert f"  made at {SCRIPT}:{ADD} in net" in text
     assert code == 0
 

@@ -112,7 +112,7 @@ def test_a_script_outlives_a_killed_debugger_and_can_go_on_printing(tmp_path: Pa
     mark = tmp_path / "mark"
     text = f"""
 import time
-for i in range(30):
+for i in range(100):
     print("x" * 10_000)
     time.sleep(0.02)
 open({str(mark)!r}, "w").write("done")

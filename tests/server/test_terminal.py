@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pty
 import re
 import select
-import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
+# Ctrl-C becomes a signal only for those whose controlling terminal it is.
+START = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from opstep_server.cli.main import main
+sys.exit(main())
+"""
 
 
 class Terminal:
-    def __init__(self, pid: int, descriptor: int) -> None:
-        self.pid = pid
+    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        self.process = process
         self._descriptor = descriptor
         self._pending = ""
         self.raw = ""
@@ -47,30 +53,23 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(*args: str, **env: str) -> Iterator[Terminal]:
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        os.chdir(HERE)
-        os.environ.update(env, TERM="xterm-256color")
-        command = [sys.executable, "-m", "opstep_server", "debug", "scripted_train.py", *args]
-        os.execv(sys.executable, command)
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, "debug", "scripted_train.py", *args],
+        cwd=HERE,
+        env={**os.environ, "TERM": "xterm-256color", **env},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
     try:
-        yield Terminal(pid, descriptor)
+        yield Terminal(process, ours)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
-        os.close(descriptor)
-
-
-def exit_code(pid: int) -> int:
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    raise AssertionError("opstep did not end")
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
@@ -81,7 +80,7 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
         t.type("\x03")
         t.expect(r"stopped at op #\d .*: pause")
         t.type("print fc_0\t")
-        t.expect(r"fc_0\.matmul\.out")
+        t.expect(r"\.matmul\.out")
         t.type("\r")
         t.expect(r"fc_0\.matmul\.out = 0\.25")
         t.type("stepi\r")
@@ -95,7 +94,7 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
         t.type("quit\r")
         t.expect(r"end it\? \[y/N\]")
         t.type("y\r")
-        assert exit_code(t.pid) == 0
+        assert t.process.wait(15) == 0
         assert "\x1b[1;32mstopped" in t.raw
     assert "stepi" in (tmp_path / "opstep" / "history").read_text()
 
@@ -106,4 +105,4 @@ def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):
         t.type("\x03")
         t.expect(r"\(opstep\)")
         t.type("\x04")
-        assert exit_code(t.pid) == 0
+        assert t.process.wait(15) == 0

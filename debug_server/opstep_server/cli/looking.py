@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import linecache
+from collections.abc import Collection
 
 from opstep_server import expr, values
 from opstep_server.cli import render
@@ -100,8 +101,14 @@ async def outputs(session: Session, args: str) -> None:
 
 
 async def _show_scope(
-    session: Session, scope: pb.ScopeKind, title: str = "", pattern: str = "*"
-) -> None:
+    session: Session,
+    scope: pb.ScopeKind,
+    title: str = "",
+    pattern: str = "*",
+    without: Collection[str] = (),
+) -> list[str]:
+    """Shows the scope's variables and returns their names."""
+    shown: list[str] = []
     rows: list[tuple[str, str]] = []
     start = 0
     while True:
@@ -112,8 +119,10 @@ async def _show_scope(
             name = named.name
             if named.variable and named.variable != name:
                 name += f" = {named.variable}"
-            if fnmatch.fnmatchcase(named.variable or named.name, pattern):
+            variable = named.variable or named.name
+            if fnmatch.fnmatchcase(variable, pattern) and variable not in without:
                 rows.append((name, values.describe(named.value)))
+                shown.append(variable)
         start += len(page.variables)
         if not page.variables or start >= page.total:
             break
@@ -123,6 +132,7 @@ async def _show_scope(
         session.screen.line(line)
     if not rows and not title:
         session.screen.line("  none")
+    return shown
 
 
 # ---- info ----------------------------------------------------------------------------------------
@@ -171,12 +181,16 @@ async def info_op(session: Session, pattern: str) -> None:
 
 
 async def info_vars(session: Session, pattern: str) -> None:
+    shown: list[str] = []
     for scope, title in (
-        (pb.SCOPE_BLOCK, "block"),
         (pb.SCOPE_PARAMETERS, "parameters"),
         (pb.SCOPE_GRADIENTS, "gradients"),
+        (pb.SCOPE_BLOCK, "other variables of the block"),
     ):
-        await _show_scope(session, scope, title, pattern or "*")
+        # A block's own parameters and gradients are among its variables: once is enough.
+        shown += await _show_scope(session, scope, title, pattern or "*", without=shown)
+    if not shown:
+        raise DebuggerError(f"no variable matches '{pattern or '*'}' in this frame")
 
 
 async def info_programs(session: Session, pattern: str) -> None:

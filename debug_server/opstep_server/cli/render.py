@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import linecache
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -149,8 +150,11 @@ def nearest(state: BreakpointState, known: Iterable[str]) -> str:
     place = state.spec.where
     if state.verified or not isinstance(place, PatternWhere):
         return ""
+    names = list(known)
+    if fnmatch.filter(names, place.pattern):
+        return ""  # There are such ops: it is the condition that keeps it from binding.
     wanted = place.pattern.removeprefix("grad:").replace("*", "").replace("?", "")
-    near = difflib.get_close_matches(wanted, list(known), n=4, cutoff=0.4)
+    near = difflib.get_close_matches(wanted, names, n=4, cutoff=0.4)
     return "nearest names: " + ", ".join(near) if near else ""
 
 
