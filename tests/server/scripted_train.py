@@ -138,7 +138,10 @@ class Train(ScriptedExecutor):
         self.stops += 1
         self.resumed.clear()
         await self.send(stopped=pb.Stopped(thread=1, stop=self.stops, frames=frames, **fields))
-        await self.resumed.wait()
+        resumed = asyncio.create_task(self.resumed.wait())
+        await asyncio.wait([resumed, self._reader], return_when=asyncio.FIRST_COMPLETED)
+        if not resumed.done():
+            sys.exit("the debugger is gone")  # Nobody would ever end us.
 
 
 def hits(b: pb.Breakpoint, op: pb.OpInfo) -> bool:
