@@ -1,4 +1,4 @@
-"""Learn the noise of a sensor from its readings. After some steps the loss becomes NaN: which op makes it?
+"""Learn the noise of a sensor. After some steps the loss becomes NaN: which op makes it?
 
     opstep debug --batch -ex "catch nan" -ex run -ex where examples/find_the_nan.py
 
@@ -33,8 +33,8 @@ with opstep.program_guard(main, startup):
 exe = opstep.Executor()
 exe.run(startup)
 for step in range(1, 201):
-    rows = rng.integers(0, len(x_rows := temperature), 64)
-    batch = {"temperature": x_rows[rows], "reading": reading[rows]}
+    rows = rng.integers(0, 512, 64)
+    batch = {"temperature": temperature[rows], "reading": reading[rows]}
     (value,) = exe.run(main, feed=batch, fetch_list=[loss])
     if step % 10 == 0 or np.isnan(value):
         print(f"step {step:3}: loss {value:.4f}")

@@ -38,8 +38,7 @@ from opstep.executor import (  # noqa: E402
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
-
-__version__ = "0.1.0"
+from opstep.version import __version__ as __version__  # noqa: E402
 
 __all__ = [
     "Block",

@@ -1,4 +1,4 @@
-"""Which program is being built: the defaults, `program_guard` and `name_scope`, each thread its own."""
+"""Which program is being built: defaults, `program_guard` and `name_scope`, for each thread."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import threading
 
 from opstep import _core
 from opstep._core import Error
+from opstep.version import __version__
 
-_VERSION = "0.1.0"
 _POLICIES = ("continue", "wait")
 
 
@@ -44,7 +44,7 @@ def connect(
         max_pause=float(max_pause or 0.0),
         argv=list(getattr(sys, "argv", [])),
         rank=_rank(),
-        version=_VERSION,
+        version=__version__,
     )
 
 
@@ -82,10 +82,15 @@ def _start() -> None:
     """Called once, when opstep is imported."""
     os.register_at_fork(after_in_child=_in_child)
     atexit.register(detach)
-    if os.environ.get("OPSTEP_SERVER"):
+    if not os.environ.get("OPSTEP_SERVER"):
+        return
+    try:
         wait = _number("OPSTEP_WAIT")
         connect(
             wait=0.2 if wait is None else wait,
             on_disconnect=os.environ.get("OPSTEP_ON_DISCONNECT") or "continue",
             max_pause=_number("OPSTEP_MAX_PAUSE"),
         )
+    except Error as error:
+        # The run comes first: a mistake in the debugger's settings must not end it.
+        print(f"opstep: running without the debugger: {error}", file=sys.stderr)

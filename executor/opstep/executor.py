@@ -151,16 +151,17 @@ def compile(
 ) -> CompiledProgram:
     """The program as a function of its feeds, for loops in which every microsecond counts."""
     program = context.default_main_program() if program is None else program
-    names = [[_name(item) for item in items] for items in (feeds, fetches)]
+    feed_names, fetch_names = [_name(item) for item in feeds], [_name(item) for item in fetches]
     block = program.global_block()
-    for what, items in zip(("cannot feed", "cannot fetch"), names, strict=True):
-        for name in items:
+    for what, names in (("cannot feed", feed_names), ("cannot fetch", fetch_names)):
+        for name in names:
             if name in block.vars:
                 continue
             near = _core.nearest(name, list(block.vars))
             hint = f"; did you mean '{near}'?" if near else ""
             raise Error(f"{what} '{name}': program '{program.name}' has no such variable{hint}")
-    return CompiledProgram(program, *names, global_scope() if scope is None else scope)
+    scope = global_scope() if scope is None else scope
+    return CompiledProgram(program, feed_names, fetch_names, scope)
 
 
 def _name(item: str | Variable) -> str:
@@ -172,7 +173,7 @@ def _name(item: str | Variable) -> str:
 
 
 def _array(program: Program, name: str, value: Any) -> np.ndarray:
-    """Python lists and numbers in the dtype that the variable was declared with; arrays as they are."""
+    """Lists and numbers in the dtype that the variable was declared with; arrays as they are."""
     try:
         array = np.asarray(value)
     except ValueError:

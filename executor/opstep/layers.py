@@ -1,7 +1,7 @@
 """Layers: what networks are made of. Each call adds ops to the current block and gives variables.
 
 Names: `fc_0` has the ops `fc_0.matmul`, `fc_0.add` and `fc_0.relu`, the parameters `fc_0.w` and
-`fc_0.b` and the result `fc_0.out`; a layer of one op is called after it, `relu_0` with `relu_0.out`.
+`fc_0.b` and the result `fc_0.out`. A layer of one op is called after it: `relu_0`, `relu_0.out`.
 """
 
 from __future__ import annotations

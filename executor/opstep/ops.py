@@ -2,7 +2,8 @@
 
 Inputs are given in the order of the slots or by name, attributes by name. A Python number where a
 variable is expected becomes a constant of the other inputs' dtype. `name=` names the op; an output
-slot's name gives the variable (or its name) to write into. `dir(opstep.ops)` lists the ops, `help` shows them.
+slot's name gives the variable (or its name) to write into. `dir(ops)` lists the ops, `help` shows
+them.
 """
 
 from __future__ import annotations

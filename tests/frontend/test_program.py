@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import re
 import threading
@@ -106,9 +107,9 @@ def test_operators_with_numbers_on_either_side(world) -> None:
     a = layers.data("a", [3])
     b = layers.data("b", [3])
     expressions = {
-        "a + b": a + b, "a - 1": a - 1, "2 - a": 2 - a, "a * b": a * b, "2 * a": 2 * a, "a / b": a / b,
-        "1 / a": 1 / a, "a ** 2": a**2, "2 ** a": 2**a, "-a": -a, "a < b": a < b, "a <= 2": a <= 2,
-        "a > 2": a > 2, "3 >= a": a <= 3, "a + 0.5": a + 0.5,
+        "a + b": a + b, "a - 1": a - 1, "2 - a": 2 - a, "a * b": a * b, "2 * a": 2 * a,
+        "a / b": a / b, "1 / a": 1 / a, "a ** 2": a**2, "2 ** a": 2**a, "-a": -a, "a < b": a < b,
+        "a <= 2": a <= 2, "a > 2": a > 2, "3 >= a": 3 >= a, "a + 0.5": a + 0.5,  # noqa: SIM300
     }  # fmt: skip
     feed = {"a": np.array([1, 2, 4], np.float32), "b": np.array([3, 2, 1], np.float32)}
     values = world.exe.run(world.main, feed=feed, fetch_list=list(expressions.values()))
@@ -241,3 +242,7 @@ def test_ops_take_slots_by_name_and_write_where_they_are_told(world) -> None:
     assert y.name == "product" and y.writer.name == "square"
     loss, probabilities = ops.softmax_with_cross_entropy(x, layers.data("l", [2, 1], "int64"))
     assert loss.shape == (2, 1) and probabilities.shape == (2, 2)
+
+
+def test_the_version_is_the_packages() -> None:
+    assert opstep.__version__ == importlib.metadata.version("opstep")

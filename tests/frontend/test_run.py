@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -345,3 +346,30 @@ def test_a_forked_child_runs_programs() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n" * 2, "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"OPSTEP_SERVER": "unix:/nowhere/at/all"}, ""),
+        (
+            {"OPSTEP_SERVER": "unix:/nowhere/at/all", "OPSTEP_WAIT": "soon"},
+            "opstep: running without the debugger: "
+            "OPSTEP_WAIT is a number of seconds, not 'soon'\n",
+        ),
+    ],
+)
+def test_a_debug_server_that_is_not_there_does_not_end_the_run(settings, complaint: str) -> None:
+    script = textwrap.dedent(
+        """
+        import time, opstep
+        y = opstep.layers.data("x", [2]) + 1
+        start = time.monotonic()
+        print(opstep.Executor().run(feed={"x": [3, 4]}, fetch_list=[y])[0].tolist())
+        assert time.monotonic() - start < 2
+        """
+    )
+    command = [sys.executable, "-c", script]
+    environment = os.environ | settings
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n", complaint)
