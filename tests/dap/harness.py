@@ -99,7 +99,8 @@ class Session:
             for thread in self._threads:
                 thread.join(10)
             if kind is not None:
-                print(f"adapter's stderr:\n{self._stderr.decode(errors='replace')}")
+                print("the last messages:", *map(json.dumps, self.history[-20:]), sep="\n  ")
+                print(f"adapter's stderr:\n{self.stderr}")
         if kind is None:
             while not self._ended:
                 self._take(0.5)
