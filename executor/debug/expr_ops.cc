@@ -179,6 +179,25 @@ void CheckWeak(const Value& v, DType dtype) {
   }
 }
 
+template <typename C>
+C ScalarAs(const Value& v) {
+  if (v.kind == Kind::kBool) return static_cast<C>(v.b);
+  return v.kind == Kind::kInt ? static_cast<C>(v.i) : static_cast<C>(v.f);
+}
+
+// An array of one element, of the shape that two such arrays give together.
+Value AsOneElement(const Value& scalar, int rank) {
+  if (rank == 0) return scalar;
+  Value out;
+  out.kind = Kind::kArray;
+  out.dtype = DType::kBool;
+  out.rank = static_cast<int8_t>(rank);
+  out.small[0] = scalar.b;
+  std::fill_n(out.dims, rank, 1);
+  std::fill_n(out.strides, rank, 1);
+  return out;
+}
+
 bool ListsEqual(const Value& a, const Value& b, Budget& budget) {
   const auto &x = a.list(), &y = b.list();
   if (x.size() != y.size()) return false;
@@ -223,6 +242,17 @@ Value Binary(BinaryOp op, const Value& left, const Value& right, Budget& budget)
     if (whole) dtype = DType::kInt8;
   }
   if (op == BinaryOp::kDivide && !IsFloat(dtype)) dtype = DType::kFloat64;
+  if (left.is_scalar() && right.is_scalar()) {
+    return DispatchCompute(dtype, [&](auto c) {
+      using C = decltype(c);
+      const C a = ScalarAs<C>(left), b = ScalarAs<C>(right);
+      C result;
+      BinaryChunk(op, &a, &b, &result, 1);
+      alignas(8) char memory[8];
+      Store(dtype, &result, 1, memory);
+      return LoadScalar(dtype, memory);
+    });
+  }
   const Dims dims = Broadcast(left.shape(), right.shape(), SymbolOf(op));
   return DispatchCompute(dtype, [&](auto c) {
     using C = decltype(c);
@@ -243,13 +273,7 @@ Value Compare(CompareOp op, const Value& left, const Value& right, Budget& budge
     // The usual condition: no memory at all.
     char out = 0;
     DispatchCompute(Promote(left, right), [&](auto c) {
-      using C = decltype(c);
-      const auto get = [](const Value& v) {
-        return v.kind == Kind::kFloat ? static_cast<C>(v.f)
-               : v.kind == Kind::kInt ? static_cast<C>(v.i)
-                                      : static_cast<C>(v.b);
-      };
-      const C a = get(left), b = get(right);
+      const auto a = ScalarAs<decltype(c)>(left), b = ScalarAs<decltype(c)>(right);
       CompareChunk(op, &a, &b, &out, 1);
     });
     return Value::Bool(out, left.is_weak() && right.is_weak() ? DType::kNone : DType::kBool);
@@ -273,6 +297,10 @@ Value Compare(CompareOp op, const Value& left, const Value& right, Budget& budge
     const Value a = ToNumeric(left, SymbolOf(op), budget),
                 b = ToNumeric(right, SymbolOf(op), budget);
     return Compare(op, a, b, budget);
+  }
+  if (left.numel() == 1 && right.numel() == 1) {
+    const Value result = Compare(op, Element(left), Element(right), budget);
+    return AsOneElement(result, std::max(left.rank, right.rank));
   }
   const Dims dims = Broadcast(left.shape(), right.shape(), SymbolOf(op));
   return DispatchCompute(Promote(left, right), [&](auto c) {

@@ -77,38 +77,28 @@ struct Norm {
   double Result(int64_t) const { return std::sqrt(sum); }
 };
 
-// Smallest or largest; a NaN wins.
+// Smallest or largest; a NaN wins, and once in a lane it stays there: no comparison takes it out.
 template <typename C, bool kMax>
 struct Extreme {
   C best = 0;
-  bool first = true, nan = false;
+  bool first = true;
+  static C Better(C a, C b) {
+    const bool take = (kMax ? b > a : b < a) | (b != b);
+    return take ? b : a;
+  }
   void Add(const C* p, int64_t n) {
     C lanes[kLanes];
-    const C start = first ? p[0] : best;
-    std::fill_n(lanes, kLanes, start);
-    bool bad[kLanes] = {};
-    const auto take = [&](int l, C v) {
-      lanes[l] = (kMax ? v > lanes[l] : v < lanes[l]) ? v : lanes[l];
-      bad[l] |= v != v;
-    };
+    std::fill_n(lanes, kLanes, first ? p[0] : best);
+    first = false;
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) take(l, p[i + l]);
+      for (int l = 0; l < kLanes; ++l) lanes[l] = Better(lanes[l], p[i + l]);
     }
-    for (int l = 0; i < n; ++i, ++l) take(l, p[i]);
+    for (int l = 0; i < n; ++i, ++l) lanes[l] = Better(lanes[l], p[i]);
     best = lanes[0];
-    for (int l = 0; l < kLanes; ++l) {
-      if (kMax ? lanes[l] > best : lanes[l] < best) best = lanes[l];
-      nan |= bad[l];
-    }
-    first = false;
+    for (int l = 1; l < kLanes; ++l) best = Better(best, lanes[l]);
   }
-  C Result(int64_t) const {
-    if constexpr (!std::is_same_v<C, int64_t>) {
-      if (nan) return static_cast<C>(std::nan(""));
-    }
-    return best;
-  }
+  C Result(int64_t) const { return best; }
 };
 
 template <typename C, bool kMax>

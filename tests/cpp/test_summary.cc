@@ -20,7 +20,7 @@ const double kNan = std::nan(""), kInf = std::numeric_limits<double>::infinity()
 template <typename T>
 Tensor Make(DType dtype, const std::vector<T>& values) {
   Tensor t = Tensor::Allocate({dtype, {static_cast<int64_t>(values.size())}});
-  std::memcpy(t.data, values.data(), t.bytes());
+  if (!values.empty()) std::memcpy(t.data, values.data(), t.bytes());
   return t;
 }
 
