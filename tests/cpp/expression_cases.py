@@ -1,4 +1,4 @@
-"""Writes expression_cases.inc: what NumPy says to expressions over the arrays of test_expression.cc."""
+"""Writes expression_cases.inc: what NumPy says to expressions over the arrays of World."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ ARRAYS = {
     "e": np.zeros((0, 3), np.float32),
     "t": (np.arange(24, dtype=np.float32) - 7).reshape(2, 3, 4),
 }
+NAMES = (
+    *("any", "all", "min", "max", "mean", "sum", "std", "argmax", "argmin"),
+    *("isnan", "isinf", "isfinite", "abs", "sqrt", "exp", "log", "where"),
+    *("shape", "size", "ndim"),
+)
 FUNCTIONS = {
-    **{name: getattr(np, name) for name in "any all min max mean sum std argmax argmin".split()},
-    **{name: getattr(np, name) for name in "isnan isinf isfinite abs sqrt exp log where".split()},
-    **{name: getattr(np, name) for name in "shape size ndim".split()},
+    **{name: getattr(np, name) for name in NAMES},
     "norm": np.linalg.norm,
     "dtype": lambda a: a.dtype,
 }
