@@ -17,7 +17,16 @@ OPS, RUNS = 1000, 40
 def _instructions(program: Path, runs: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", str(program), str(OPS), str(runs)],
+            [
+                "valgrind",
+                "--tool=callgrind",
+                f"--callgrind-out-file={folder}/out",
+                # Only the run loop and what it calls: no other thread, no start.
+                "--toggle-collect=opstep::Frame::RunBlock(int, unsigned long)",
+                str(program),
+                str(OPS),
+                str(runs),
+            ],
             capture_output=True, text=True, check=True,
         )
     found = re.search(r"Collected : (\d+)", done.stderr)

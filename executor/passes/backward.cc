@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/infer.h"
 #include "ops/op.h"
 #include "passes/build.h"
 

@@ -12,10 +12,4 @@ namespace opstep {
 // block. An error says what is wrong in one sentence; the program is then unchanged.
 const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int position = -1);
 
-// The types of an op's outputs, in the order of KernelContext, from those of its inputs.
-std::vector<VarType> InferTypes(const proto::OpDesc& op, const std::vector<VarType>& inputs);
-// Names of an op's variables in the order of KernelContext; "" for a missing optional one.
-std::vector<std::string> FlatInputs(const proto::OpDesc& op);
-std::vector<std::string> FlatOutputs(const proto::OpDesc& op);
-
 }  // namespace opstep

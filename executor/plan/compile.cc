@@ -2,8 +2,8 @@
 #include <unordered_set>
 
 #include "ir/verify.h"
+#include "ops/infer.h"
 #include "ops/op.h"
-#include "passes/build.h"
 #include "plan/plan.h"
 
 namespace opstep {
@@ -221,23 +221,22 @@ class Compiler {
              const std::vector<uint32_t>& outs) {
     std::vector<VarType> in_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
-    ShapeContext context(OpView(op), std::move(in_types), static_cast<int>(outs.size()));
-    def.shape(context);
+    const std::vector<VarType> types = InferTypes(op, in_types);
     for (size_t i = 0; i < outs.size(); ++i) {
       if (outs[i] == 0) continue;
       SlotPlan& slot = plan_->slots[outs[i]];
       if (def.role == OpRole::kFeed) {
         OPSTEP_CHECK(fed_.count(outs[i]) != 0, "'", slot.name, "' must be fed: it is ",
-                     context.outs()[i].ToString());
+                     types[i].ToString());
       } else if (slot.type.dtype == DType::kNone) {
-        slot.type = context.outs()[i];
+        slot.type = types[i];
         OPSTEP_CHECK(slot.type.dims.known(), "the shape of '", slot.name, "' is not known: ",
                      slot.type.ToString());
       } else {
         // kNone: the op leaves the variable as it is.
-        OPSTEP_CHECK(context.outs()[i].dtype == DType::kNone || slot.type == context.outs()[i],
+        OPSTEP_CHECK(types[i].dtype == DType::kNone || slot.type == types[i],
                      "it would change '", slot.name, "' from ", slot.type.ToString(), " to ",
-                     context.outs()[i].ToString());
+                     types[i].ToString());
       }
       defined_.insert(outs[i]);
     }
