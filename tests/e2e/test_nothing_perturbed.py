@@ -24,7 +24,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
-STEPS = 400
+STEPS = 2000
 
 
 class Run:
@@ -98,24 +98,34 @@ def test_a_hundred_random_pauses(script: Path, undisturbed: str) -> None:
     seen: set[tuple[int, str]] = set()
 
     async def pauses(run: Run) -> None:
-        stop = await run.stop()  # entry
+        debugger, stop = run.debugger, await run.stop()  # entry, in the startup program
         thread = stop.thread.id
-        for _ in range(100):
-            # A pause falls mostly between two runs, so a random number of op steps goes on from there.
-            for _ in range(choose.randrange(60)):
-                await run.debugger.resume(thread, choose.choice(["over", "into"]), "op")
+        await debugger.add_breakpoint(BreakpointSpec(PatternWhere("x.feed"), temporary=True))
+        await debugger.resume(thread, "continue")
+        stop = await run.stop()
+        main = next(program for program in debugger.programs if program.event.name == "main")
+        names = [op.name for op in await debugger.ops(main)]
+        for i in range(100):
+            if i % 4 == 0:  # wherever it happens to be
+                await debugger.resume(thread, "continue")
+                await debugger.pause(thread)
+            else:  # at a random op of one of the next runs, in a random iteration of the loop
+                step = next(frame.step for frame in stop.stopped.frames if frame.kind == frame.RUN)
+                condition = f"step >= {step + choose.randrange(1, 4)}"
+                spec = BreakpointSpec(PatternWhere(choose.choice(names)), condition, temporary=True)
+                await debugger.add_breakpoint(spec)
+                await debugger.resume(thread, "continue")
+            stop = await run.stop()
+            for _ in range(choose.randrange(3)):
+                await debugger.resume(thread, choose.choice(["over", "into"]), "op")
                 stop = await run.stop()
             seen.add((len(stop.stopped.frames), stop.stopped.frames[0].op.name))
             for scope in (pb.SCOPE_INPUTS, pb.SCOPE_BLOCK, pb.SCOPE_PARAMETERS):
-                await run.debugger.variables(thread, 0, scope)
-            await run.debugger.resume(thread, "continue")
-            await asyncio.sleep(choose.random() * 0.004)
-            await run.debugger.pause(thread)
-            stop = await run.stop()
-        await run.debugger.resume(thread, "continue")
+                await debugger.variables(thread, 0, scope)
+        await debugger.resume(thread, "continue")
 
     assert digest_with(script, pauses, entry=True) == undisturbed
-    assert len(seen) > 30, f"the pauses fell on too few different ops to mean something: {seen}"
+    assert len(seen) > 20, f"the pauses fell on too few different ops to mean something: {seen}"
 
 
 def test_watching_every_op_for_nan_and_inf(script: Path, undisturbed: str) -> None:
