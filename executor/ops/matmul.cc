@@ -7,6 +7,7 @@
 #include "ops/numeric.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/threads.h"
 
 namespace opstep {
 namespace {
@@ -20,6 +21,7 @@ struct Gemm {
 
   void Run(const float* a, const float* b, float* c, bool add) const {
     if (Trivial(c, add)) return;
+    const OneThread one_thread;
     const dnnl_status_t status =
         dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, 1.0f, a, trans_a ? m : k, b,
                    trans_b ? k : n, add ? 1.0f : 0.0f, c, n);
