@@ -1,6 +1,5 @@
 #include "debug/matching.h"
 
-#include <climits>
 #include <cstdlib>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,10 +9,24 @@ namespace {
 
 constexpr std::string_view kGradPrefix = "grad:";
 
+// What came into being beside the op that the user's line asked for: a gradient, or the op that
+// gives a parameter its first value. Someone who stops at a layer does not mean those.
+bool Beside(const proto::OpDesc& op, const Plan& plan) {
+  if (op.forward_op() != 0) return true;
+  if (op.inputs_size() != 0 || op.outputs_size() == 0) return false;
+  for (const proto::Slot& slot : op.outputs()) {
+    for (const std::string& name : slot.vars()) {
+      if (plan.slots[plan.FindSlot(0, name)].storage != Storage::kScope) return false;
+    }
+  }
+  return true;
+}
+
 // Any frame of the op's creation stack is on the line.
 class LineMatcher : public Matcher {
  public:
-  LineMatcher(const proto::SourceLine& line, bool gradients, const Plan& plan) : gradients_(gradients) {
+  LineMatcher(const proto::SourceLine& line, bool gradients, const Plan& plan)
+      : plan_(plan), gradients_(gradients) {
     const std::string file = RealPath(line.file());
     std::unordered_map<uint32_t, bool> same_file;
     for (int i = 0; i < plan.desc.frames_size(); ++i) {
@@ -26,7 +39,7 @@ class LineMatcher : public Matcher {
   }
 
   bool Matches(const proto::OpDesc& op) const override {
-    if (frames_.empty() || (op.forward_op() && !gradients_)) return false;
+    if (frames_.empty() || (!gradients_ && Beside(op, plan_))) return false;
     for (uint32_t frame : op.stack()) {
       if (frames_.contains(frame)) return true;
     }
@@ -34,6 +47,7 @@ class LineMatcher : public Matcher {
   }
 
  private:
+  const Plan& plan_;
   bool gradients_;
   std::unordered_set<uint32_t> frames_;
 };
@@ -94,8 +108,10 @@ std::unique_ptr<Matcher> Matcher::For(const proto::Breakpoint& spec, const Plan&
     case proto::Breakpoint::kPattern:
       return std::make_unique<PatternMatcher>(spec.pattern(), plan);
     case proto::Breakpoint::kOp:
-      return std::make_unique<OpMatcher>(spec.op().program() == plan.program_id ? spec.op().op() : 0);
-    case proto::Breakpoint::WHERE_NOT_SET: break;
+      return std::make_unique<OpMatcher>(spec.op().program() == plan.program_id ? spec.op().op()
+                                                                                : 0);
+    case proto::Breakpoint::WHERE_NOT_SET:
+      break;
   }
   return std::make_unique<OpMatcher>(0);
 }
@@ -114,7 +130,7 @@ std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool 
   std::set<uint32_t> lines;
   for (const BlockPlan& block : plan.blocks) {
     for (const Instruction& instruction : block.code) {
-      if (instruction.op->forward_op() && !gradients) continue;
+      if (!gradients && Beside(*instruction.op, plan)) continue;
       for (uint32_t index : instruction.op->stack()) {
         const proto::CodeFrame& frame = plan.desc.frames(index);
         const auto [it, is_new] = same_file.try_emplace(frame.file());
@@ -127,7 +143,8 @@ std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool 
 }
 
 std::string NearestOp(const Plan& plan, const std::string& pattern) {
-  std::string stem = pattern.starts_with(kGradPrefix) ? pattern.substr(kGradPrefix.size()) : pattern;
+  std::string stem =
+      pattern.starts_with(kGradPrefix) ? pattern.substr(kGradPrefix.size()) : pattern;
   const bool glob = stem.find_first_of("*?") != std::string::npos;
   if (glob) stem.resize(stem.find_first_of("*?"));
   // What stands before the star is compared with as much of each name.

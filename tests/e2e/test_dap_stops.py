@@ -20,14 +20,20 @@ def go_on(session: Session, stop: Json) -> None:
 
 
 def stopped_in_main(session: Session) -> Json:
-    """The layer's line has made the ops that initialise its parameters too: past those."""
-    while True:
-        stop = session.stopped("breakpoint")
-        frames = session.stack(stop["threadId"])
-        if frames[1]["name"].endswith(" of main"):
-            return stop
-        assert frames[1]["name"] == "run 1 of startup"
+    """A layer's line does not mean the ops that initialise its parameters."""
+    stop = session.stopped("breakpoint")
+    assert session.stack(stop["threadId"])[1]["name"].endswith(" of main")
+    return stop
+
+
+def past_startup(session: Session) -> Json:
+    """Patterns, and lines with all that was made there, take the ops that initialise parameters too."""
+    stop = session.stopped("breakpoint")
+    while (run := session.stack(stop["threadId"])[1]["name"]) == "run 1 of startup":
         go_on(session, stop)
+        stop = session.stopped("breakpoint")
+    assert run.endswith(" of main")
+    return stop
 
 
 def test_without_breakpoints_the_script_just_runs(programs: Path) -> None:
@@ -43,9 +49,6 @@ def test_a_line_breakpoint_stops_once_in_each_run(programs: Path) -> None:
     with Session() as session:
         (answer,) = session.start(script, "--steps", "3", lines=at(script, "hidden"))
         assert answer["verified"] is False
-        stop = session.stopped("breakpoint")
-        assert session.stack(stop["threadId"])[1]["name"] == "run 1 of startup"
-        go_on(session, stop)
         for run in (1, 2, 3):
             stop = session.stopped("breakpoint")
             assert stop["hitBreakpointIds"] == [answer["id"]]
@@ -68,7 +71,7 @@ def test_gradients_of_the_line_stop_too_when_asked_for(programs: Path) -> None:
     script = programs / "mlp.py"
     with Session() as session:
         session.start(script, "--steps", "1", lines=at(script, "logits"), gradients=True)
-        stop = stopped_in_main(session)
+        stop = past_startup(session)
         assert session.top(stop["threadId"])["name"].startswith("fc_1.matmul (matmul)")
         go_on(session, stop)
         stop = session.stopped("breakpoint")
@@ -86,7 +89,7 @@ def test_pattern_breakpoints_by_type_and_by_name(programs: Path) -> None:
             "1",
             functions=[{"name": "relu"}, {"name": "fc_1.*"}, {"name": "conv*"}],
         )
-        stop = stopped_in_main(session)
+        stop = past_startup(session)
         assert stop["hitBreakpointIds"] == [by_type["id"]]
         assert session.top(stop["threadId"])["name"].startswith("fc_0.relu (relu)")
         go_on(session, stop)

@@ -44,7 +44,8 @@ WHERE is one of
   12                the same, in the script
   listing:7         the op on that line of the program's listing; listing:NAME:7 names the program
   #14               the op with that number
-With 'grad', a line also takes the gradients of its ops, and a name only gradients.
+With 'grad', a line also takes the gradients of its ops and what first fills its parameters,
+and a name only gradients.
 The condition is an expression, see 'help expressions'. When it names an output of the op the stop
 is after the op, otherwise before it.
 A breakpoint that matches nothing yet is pending and binds by itself when such an op appears."""
