@@ -24,12 +24,15 @@ std::atomic<Agent*> the_agent{new Agent};
 
 void DebugConnect(AgentOptions options) {
   Agent& agent = *the_agent;
-  OPSTEP_CHECK(!options.address.empty(), "the debug server's address is empty: give unix:/path or host:port");
+  OPSTEP_CHECK(!options.address.empty(),
+               "the debug server's address is empty: give unix:/path or host:port");
   DebugDisconnect();
   std::lock_guard lock(agent.mutex);
-  OPSTEP_CHECK(!agent.forked,
-               "a forked process cannot be debugged: start it with the 'spawn' method of multiprocessing");
-  // A process that ends without Python's help must still join the threads before libraries are torn down.
+  OPSTEP_CHECK(
+      !agent.forked,
+      "a forked process cannot be debugged: start it with the 'spawn' method of multiprocessing");
+  // A process that ends without Python's help must still join the threads before libraries are torn
+  // down.
   static const int registered = std::atexit(DebugDisconnect);
   (void)registered;
   agent.session = std::make_shared<Session>(std::move(options));

@@ -7,8 +7,8 @@
 
 namespace opstep {
 
-// The debugger's foot in this process: it dials out to a debug server and, while one is attached, is the
-// process's Hook. There is one at the most.
+// The debugger's foot in this process: it dials out to a debug server and, while one is attached,
+// is the process's Hook. There is one at the most.
 
 struct AgentOptions {
   std::string address;  // "unix:/path" or "host:port"
@@ -25,13 +25,13 @@ struct AgentOptions {
 
 // Starts dialling and returns at once; dials again whenever the server goes away.
 void DebugConnect(AgentOptions options);
-// Says goodbye; stopped threads go on. Takes at most about a second, and must be called without Python's
-// lock. Nothing happens when there is no agent.
+// Says goodbye; stopped threads go on. Takes at most about a second, and must be called without
+// Python's lock. Nothing happens when there is no agent.
 void DebugDisconnect();
 // A server is attached now.
 bool DebugAttached();
-// In a forked child, where the agent's threads do not exist: leaves the server to the parent. Such a child
-// cannot be debugged.
+// In a forked child, where the agent's threads do not exist: leaves the server to the parent. Such
+// a child cannot be debugged.
 void DebugForgetAfterFork();
 
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.

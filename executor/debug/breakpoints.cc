@@ -27,7 +27,8 @@ struct Matches {
   Matches(const Plan& p, const Matcher& matcher) : plan(p) {
     for (const BlockPlan& block : plan.blocks) {
       std::vector<char>& row = hit.emplace_back();
-      for (const Instruction& instruction : block.code) row.push_back(matcher.Matches(*instruction.op));
+      for (const Instruction& instruction : block.code)
+        row.push_back(matcher.Matches(*instruction.op));
     }
   }
   // A body whose op was made on the same line is part of that op's run.
@@ -147,7 +148,8 @@ void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
 std::string Breakpoints::WhyNot(const Entry& entry) const {
   const proto::Breakpoint& spec = entry.spec;
   if (!entry.condition_error.empty()) {
-    return Cat("the condition '", spec.condition_text(), "' cannot be used: ", entry.condition_error);
+    return Cat("the condition '", spec.condition_text(),
+               "' cannot be used: ", entry.condition_error);
   }
   const std::string yet = entry.seen_plan ? "" : " yet";
   switch (spec.where_case()) {
@@ -163,9 +165,11 @@ std::string Breakpoints::WhyNot(const Entry& entry) const {
                  entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
     case proto::Breakpoint::kOp:
       return Cat("program ", spec.op().program(), " runs no op #", spec.op().op(), yet);
-    case proto::Breakpoint::WHERE_NOT_SET: break;
+    case proto::Breakpoint::WHERE_NOT_SET:
+      break;
   }
-  return "this executor does not know that kind of breakpoint: install the same opstep on both sides";
+  return "this executor does not know that kind of breakpoint: install the same opstep on both "
+         "sides";
 }
 
 void Breakpoints::Refresh(Entry& entry) const {
@@ -176,8 +180,8 @@ void Breakpoints::Refresh(Entry& entry) const {
   if (!status.verified()) {
     status.set_message(WhyNot(entry));
   } else if (!entry.condition_failed.empty()) {
-    status.set_message(Cat("the condition '", entry.spec.condition_text(),
-                           "' failed: ", entry.condition_failed));
+    status.set_message(
+        Cat("the condition '", entry.spec.condition_text(), "' failed: ", entry.condition_failed));
   } else if (entry.unfit) {
     status.set_message(Cat("the condition '", entry.spec.condition_text(), "' cannot be asked at ",
                            entry.unfit, " of the ops: ", entry.condition_error));

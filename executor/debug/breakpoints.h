@@ -40,10 +40,10 @@ class Breakpoints {
     std::set<std::pair<uint32_t, uint32_t>> ops;  // program, op
     size_t unfit = 0;                             // ops that its condition cannot be asked at
     proto::BreakpointStatus status;
-    std::string condition_error;      // of binding
-    std::string condition_failed;     // of evaluating
-    std::set<uint32_t> lines;         // of its file with ops
-    std::string nearest;              // op name
+    std::string condition_error;   // of binding
+    std::string condition_failed;  // of evaluating
+    std::set<uint32_t> lines;      // of its file with ops
+    std::string nearest;           // op name
     std::string told;
     bool seen_plan = false;
   };
@@ -56,6 +56,5 @@ class Breakpoints {
 
   std::unordered_map<uint32_t, Entry> entries_;
 };
-
 
 }  // namespace opstep

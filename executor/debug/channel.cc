@@ -62,7 +62,8 @@ struct Channel::Impl {
 
   void ReadLoop();
   void WriteLoop();
-  // Returns whether the stream was welcomed; `why` tells how it ended, `final` that another attempt is useless.
+  // Returns whether the stream was welcomed; `why` tells how it ended, `final` that another attempt
+  // is useless.
   bool RunStream(std::string* why, bool* final);
   bool Accept(const proto::Welcome& welcome, std::string* why);
   void Cancel() {
@@ -165,7 +166,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     context = nullptr;
     welcomed = false;
     if (why->empty()) {
-      *why = cut_off ? "the debug server does not read what it is sent"
+      *why = cut_off                       ? "the debug server does not read what it is sent"
              : missed >= kMissedHeartbeats ? "the debug server has not been heard of for 6 s"
                                            : "the debug server closed the connection";
     }

@@ -19,15 +19,18 @@ class ChannelListener {
   virtual void OnClosed(const std::string& why, bool final) = 0;
 };
 
-// The stream to the debug server: dials, says hello, reads, writes, and dials again with growing pauses
-// (0.1 s to 5 s) until it is closed.
+// The stream to the debug server: dials, says hello, reads, writes, and dials again with growing
+// pauses (0.1 s to 5 s) until it is closed.
 //
 // Threads, both started by Start:
-//   reader  dials and reads; blocks in the network, or in a pause between two attempts. Calls the listener.
-//   writer  takes from the queue and writes; blocks in the network, or on the queue for at most 2 s,
-//           then sends a heartbeat and counts those that the server owes: three and the stream is cancelled.
-// CloseSoon and Close stop both: the writer gets a second to write what is queued, then the stream is cancelled, which
-// wakes whoever blocks in the network. Close also joins them; it must not be called on the reader.
+//   reader  dials and reads; blocks in the network, or in a pause between two attempts. Calls the
+//   listener. writer  takes from the queue and writes; blocks in the network, or on the queue for
+//   at most 2 s,
+//           then sends a heartbeat and counts those that the server owes: three and the stream is
+//           cancelled.
+// CloseSoon and Close stop both: the writer gets a second to write what is queued, then the stream
+// is cancelled, which wakes whoever blocks in the network. Close also joins them; it must not be
+// called on the reader.
 class Channel {
  public:
   static constexpr uint32_t kProtocol = 1;
@@ -39,8 +42,8 @@ class Channel {
   Channel(const Channel&) = delete;
 
   void Start();
-  // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly that
-  // the queue is full is cut off: a reply that is lost must not look like one that is late.
+  // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly
+  // that the queue is full is cut off: a reply that is lost must not look like one that is late.
   void Send(proto::FromExecutor message);
   // No other attempt; what is queued is still written. May be called from any thread.
   void CloseSoon();

@@ -11,7 +11,9 @@ namespace {
 struct Args {
   std::span<const uint32_t> in, out;
   explicit Args(const Instruction& i) : in(i.args, i.n_in), out(i.args + i.n_in, i.n_out) {}
-  bool Rewritten(uint32_t slot) const { return std::find(out.begin(), out.end(), slot) != out.end(); }
+  bool Rewritten(uint32_t slot) const {
+    return std::find(out.begin(), out.end(), slot) != out.end();
+  }
 };
 
 // Null when there is nothing to look at.

@@ -22,7 +22,8 @@ struct Finding {
 // In those inputs of the op that it will overwrite; asked before it runs.
 BadNumbers LookAtRewritten(const FrameView& frame);
 
-// Has the op just made a NaN or an Inf: in an output and in no input? `before` is what LookAtRewritten found.
+// Has the op just made a NaN or an Inf: in an output and in no input? `before` is what
+// LookAtRewritten found.
 std::optional<Finding> FindMade(const FrameView& frame, const proto::SetExceptions& wanted,
                                 const BadNumbers& before);
 

@@ -1,7 +1,6 @@
 #include "debug/inspect.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "debug/expression.h"
 #include "debug/stops.h"
@@ -16,8 +15,8 @@ constexpr size_t kMaxBytes = 3 << 20;
 
 struct Named {
   std::string name;
-  uint32_t slot = 0;                     // of a variable
-  const proto::Attr* attr = nullptr;     // or an attribute
+  uint32_t slot = 0;                  // of a variable
+  const proto::Attr* attr = nullptr;  // or an attribute
 };
 
 void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
@@ -30,7 +29,9 @@ void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
         out->set_absent("not there");
       }
       break;
-    case ValueState::kNotWritten: out->set_absent("not written yet"); break;
+    case ValueState::kNotWritten:
+      out->set_absent("not written yet");
+      break;
     case ValueState::kReleased:
       out->set_absent(by ? Cat("released after op #", by->op_id, " ", by->op->name()) : "released");
       break;
@@ -40,12 +41,24 @@ void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
 void FillAttr(const proto::Attr& attr, proto::Value* out) {
   proto::ValueList* list = nullptr;
   switch (attr.value_case()) {
-    case proto::Attr::kB: out->set_b(attr.b()); break;
-    case proto::Attr::kI: out->set_i(attr.i()); break;
-    case proto::Attr::kF: out->set_f(attr.f()); break;
-    case proto::Attr::kS: out->set_s(attr.s()); break;
-    case proto::Attr::kBlock: out->set_i(attr.block()); break;
-    case proto::Attr::kDtype: out->set_s(std::string(NameOf(static_cast<DType>(attr.dtype())))); break;
+    case proto::Attr::kB:
+      out->set_b(attr.b());
+      break;
+    case proto::Attr::kI:
+      out->set_i(attr.i());
+      break;
+    case proto::Attr::kF:
+      out->set_f(attr.f());
+      break;
+    case proto::Attr::kS:
+      out->set_s(attr.s());
+      break;
+    case proto::Attr::kBlock:
+      out->set_i(attr.block());
+      break;
+    case proto::Attr::kDtype:
+      out->set_s(std::string(NameOf(static_cast<DType>(attr.dtype()))));
+      break;
     case proto::Attr::kInts:
       list = out->mutable_list();
       for (int64_t value : attr.ints().values()) list->add_values()->set_i(value);
@@ -68,12 +81,15 @@ void FillAttr(const proto::Attr& attr, proto::Value* out) {
       TensorToValue(tensor, kFirstElements, 0, 0, out);
       break;
     }
-    case proto::Attr::VALUE_NOT_SET: out->set_absent("no value"); break;
+    case proto::Attr::VALUE_NOT_SET:
+      out->set_absent("no value");
+      break;
   }
 }
 
 // "X", or "X[1]" in a slot of several.
-void AddSlots(const Plan& plan, int block, const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+void AddSlots(const Plan& plan, int block,
+              const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
               std::vector<Named>* out) {
   for (const proto::Slot& slot : slots) {
     for (int i = 0; i < slot.vars_size(); ++i) {
@@ -93,12 +109,16 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
   const bool run = at.kind == proto::StackFrame::RUN;
   switch (scope) {
     case proto::SCOPE_INPUTS:
-      if (run) AddVariables(plan, plan.feed_slots, &all);
-      else AddSlots(plan, at.op_block, at.op->inputs(), &all);
+      if (run)
+        AddVariables(plan, plan.feed_slots, &all);
+      else
+        AddSlots(plan, at.op_block, at.op->inputs(), &all);
       break;
     case proto::SCOPE_OUTPUTS:
-      if (run) AddVariables(plan, plan.fetch_slots, &all);
-      else AddSlots(plan, at.op_block, at.op->outputs(), &all);
+      if (run)
+        AddVariables(plan, plan.fetch_slots, &all);
+      else
+        AddSlots(plan, at.op_block, at.op->outputs(), &all);
       break;
     case proto::SCOPE_ATTRIBUTES:
       if (run) break;
@@ -121,14 +141,16 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
         }
       }
       break;
-    default: Fail("this executor does not know scope ", static_cast<int>(scope));
+    default:
+      Fail("this executor does not know scope ", static_cast<int>(scope));
   }
   return all;
 }
 
 }  // namespace
 
-void GetVariables(const FrameView& frame, const proto::GetVariables& wanted, proto::Variables* out) {
+void GetVariables(const FrameView& frame, const proto::GetVariables& wanted,
+                  proto::Variables* out) {
   const FrameScope at = FindFrame(frame, wanted.frame());
   const Plan& plan = frame.plan();
   const std::vector<Named> all = List(plan, at, wanted.scope());
@@ -153,7 +175,8 @@ void GetVariables(const FrameView& frame, const proto::GetVariables& wanted, pro
 void Evaluate(const FrameView& frame, const proto::Evaluate& wanted, proto::Value* out) {
   const FrameScope at = FindFrame(frame, wanted.frame());
   const auto expression = Expression::Bind(wanted.expr(), frame.plan(), at.where->block, at.op);
-  expression->Evaluate({frame, *at.where}, wanted.max_elements(), wanted.start(), wanted.count(), out);
+  expression->Evaluate({frame, *at.where}, wanted.max_elements(), wanted.start(), wanted.count(),
+                       out);
 }
 
 }  // namespace opstep

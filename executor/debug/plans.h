@@ -17,20 +17,23 @@ struct Binding {
   uint32_t breakpoint = 0;
   std::shared_ptr<const Expression> condition;  // null: always
   bool after = false;                           // the condition reads outputs
-  // A line is entered once: the first op of the run of ops made on it, for all bindings of that run.
+  // A line is entered once: the first op of the run of ops made on it, for all bindings of that
+  // run.
   bool once_in_run = false;
   uint32_t run_start = 0;
 };
 
 // What the debugger knows of one instruction.
 struct OpFacts {
-  uint32_t line = 0;            // see Position
-  bool float_outputs = false;   // NaN and Inf are looked for
-  bool rewrites_input = false;  // an input is also an output, so it must be looked at before the op runs
+  uint32_t line = 0;           // see Position
+  bool float_outputs = false;  // NaN and Inf are looked for
+  bool rewrites_input =
+      false;  // an input is also an output, so it must be looked at before the op runs
   std::vector<Binding> bindings;
 };
 
-// A plan that has run under the debugger. The plan itself belongs to the executor, which may drop it.
+// A plan that has run under the debugger. The plan itself belongs to the executor, which may drop
+// it.
 struct KnownPlan {
   std::weak_ptr<const Plan> plan;
   uint32_t program_id = 0;
@@ -43,7 +46,8 @@ struct KnownPlan {
   }
 };
 
-// The plans that the debugger knows, and their watch bytes. Not thread-safe: the agent's lock guards it.
+// The plans that the debugger knows, and their watch bytes. Not thread-safe: the agent's lock
+// guards it.
 class Plans {
  public:
   // Null when it is not known yet.

@@ -45,7 +45,8 @@ Session::Session(AgentOptions options)
       channel_(std::make_unique<Channel>(options_.address, MakeHello(options_), this)) {}
 
 void Session::Start() {
-  wait_until_ = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options_.wait_seconds * 1e6));
+  wait_until_ =
+      Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options_.wait_seconds * 1e6));
   // The hook is there before the server is, so that the first run finds it and waits.
   settled_ = options_.wait_seconds <= 0;
   if (!settled_) SetHook(shared_from_this());
@@ -76,11 +77,13 @@ void Session::Abandon() {
   // Kept for ever: its channel's threads do not exist here and cannot be joined.
   new std::shared_ptr<Session>(shared_from_this());
   SetHook(nullptr);
-  // Whoever held the lock is not here to give it back; the watch bytes then stay, and nobody asks them.
+  // Whoever held the lock is not here to give it back; the watch bytes then stay, and nobody asks
+  // them.
   if (mutex_.try_lock()) plans_.Clear();
 }
 
-// ---- the channel ---------------------------------------------------------------------------------
+// ---- the channel
+// ---------------------------------------------------------------------------------
 
 void Session::OnWelcome(const proto::Welcome& welcome) {
   {
@@ -115,8 +118,10 @@ void Session::OnClosed(const std::string& why, bool final) {
     std::fprintf(stderr, "opstep: no debugger: %s\n", why.c_str());
   }
   if (final) settled_ = true;
-  if (attached_) Leave(!options_.wait_on_disconnect || !wanted_);
-  else if (final) SetHook(nullptr);
+  if (attached_)
+    Leave(!options_.wait_on_disconnect || !wanted_);
+  else if (final)
+    SetHook(nullptr);
   lock.unlock();
   welcomed_.notify_all();
 }
@@ -156,7 +161,8 @@ void Session::Leave(bool go_on) {
   }
 }
 
-// ---- plans ---------------------------------------------------------------------------------------
+// ---- plans
+// ---------------------------------------------------------------------------------------
 
 std::shared_ptr<KnownPlan> Session::Know(const Plan& plan) {
   if (auto known = plans_.Find(plan.id)) return known;
@@ -182,7 +188,8 @@ void Session::BindAll() {
 }
 
 void Session::WatchAll() {
-  plans_.ForEach([&](const Plan& plan, KnownPlan& known) { plans_.Watch(plan, known, scanning()); });
+  plans_.ForEach(
+      [&](const Plan& plan, KnownPlan& known) { plans_.Watch(plan, known, scanning()); });
 }
 
 void Session::Arm(const Plan& plan, KnownPlan& known) {
@@ -211,7 +218,8 @@ void Session::SendChanges() {
   }
 }
 
-// ---- commands ------------------------------------------------------------------------------------
+// ---- commands
+// ------------------------------------------------------------------------------------
 
 proto::BreakpointStatuses Session::SetBreakpoints(const proto::SetBreakpoints& wanted) {
   Lock lock(mutex_);
@@ -238,14 +246,25 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
   ThreadState& thread = Stopped(wanted.thread());
   const auto unit = wanted.unit() == proto::Resume::OP ? StepUnit::kOp : StepUnit::kLine;
   switch (wanted.mode()) {
-    case proto::Resume::CONTINUE: thread.stepper.Cancel(); break;
-    case proto::Resume::OVER: thread.stepper.Start(StepMode::kOver, unit, thread.at); break;
-    case proto::Resume::INTO: thread.stepper.Start(StepMode::kInto, unit, thread.at); break;
-    case proto::Resume::OUT: thread.stepper.Start(StepMode::kOut, unit, thread.at); break;
-    default: Fail("this executor does not know that way of going on");
+    case proto::Resume::CONTINUE:
+      thread.stepper.Cancel();
+      break;
+    case proto::Resume::OVER:
+      thread.stepper.Start(StepMode::kOver, unit, thread.at);
+      break;
+    case proto::Resume::INTO:
+      thread.stepper.Start(StepMode::kInto, unit, thread.at);
+      break;
+    case proto::Resume::OUT:
+      thread.stepper.Start(StepMode::kOut, unit, thread.at);
+      break;
+    default:
+      Fail("this executor does not know that way of going on");
   }
-  if (thread.stepper.active()) Arm(*thread.plan, *Know(*thread.plan));
-  else DisarmIfIdle();
+  if (thread.stepper.active())
+    Arm(*thread.plan, *Know(*thread.plan));
+  else
+    DisarmIfIdle();
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(answer);
   channel_->Send(std::move(message));
@@ -307,6 +326,9 @@ void Session::AskStopped(uint32_t thread, uint32_t stop, const proto::Command& c
 }
 
 void Session::Answer(proto::Reply reply) {
+  if (reply.ByteSizeLong() > Channel::kMessageLimit - 1024) {
+    reply = ErrorReply(reply.command(), "the answer is larger than the 4 MiB that the wire allows");
+  }
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(reply);
   channel_->Send(std::move(message));

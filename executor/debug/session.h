@@ -23,10 +23,11 @@ namespace opstep {
 
 // One connect: the process's Hook while a server is attached, and what its commands act on.
 //
-// Threads: it has none of its own. The channel's reader calls the ChannelListener and CommandTarget parts and
-// never waits there for a run. The user's threads call the Hook part and wait in it while they are stopped, each on its
-// ThreadState::wake, until a command, the policy on disconnect, max_pause or Ctrl-C lets them go.
-// One lock guards all state. It is not held while frames are read, expressions are evaluated or Python is asked.
+// Threads: it has none of its own. The channel's reader calls the ChannelListener and CommandTarget
+// parts and never waits there for a run. The user's threads call the Hook part and wait in it while
+// they are stopped, each on its ThreadState::wake, until a command, the policy on disconnect,
+// max_pause or Ctrl-C lets them go. One lock guards all state. It is not held while frames are
+// read, expressions are evaluated or Python is asked.
 class Session final : public Hook,
                       public ChannelListener,
                       public CommandTarget,

@@ -256,7 +256,8 @@ void Session::Wait(Lock& lock, ThreadState& thread, const FrameView& frame) {
     thread.stopped = false;
     thread.plan = nullptr;
     for (auto& [epoch, command] : thread.jobs) {
-      if (epoch == epoch_) Answer(ErrorReply(command.id(), Cat("thread ", thread.id, " has gone on")));
+      if (epoch == epoch_)
+        Answer(ErrorReply(command.id(), Cat("thread ", thread.id, " has gone on")));
     }
     thread.jobs.clear();
     if (by_itself.empty() || !attached_) return;
@@ -281,7 +282,8 @@ void Session::Wait(Lock& lock, ThreadState& thread, const FrameView& frame) {
       if (thread.released) return leave("");
       const std::chrono::duration<double> waited = Clock::now() - since;
       if (options_.max_pause_seconds > 0 && waited.count() >= options_.max_pause_seconds) {
-        return leave(Cat("went on after the longest pause allowed, ", options_.max_pause_seconds, " s"));
+        return leave(
+            Cat("went on after the longest pause allowed, ", options_.max_pause_seconds, " s"));
       }
       thread.wake.wait_until(lock, poll);
       if (Clock::now() < poll) continue;

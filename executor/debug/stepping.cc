@@ -10,14 +10,17 @@ void Stepper::Start(StepMode mode, StepUnit unit, const Position& from) {
 
 bool Stepper::EndsAt(const Position& at) const {
   if (!active()) return false;
-  // The run ended under the step: it ends at the first op of the next one, whatever program that is.
+  // The run ended under the step: it ends at the first op of the next one, whatever program that
+  // is.
   if (at.run != from_.run) return true;
   switch (mode_) {
-    case StepMode::kOut: return at.depth < from_.depth;
+    case StepMode::kOut:
+      return at.depth < from_.depth;
     case StepMode::kOver:
       if (at.depth > from_.depth) return false;
       break;
-    default: break;
+    default:
+      break;
   }
   if (unit_ == StepUnit::kOp) return true;
   // Going down into a body, up out of it, or around it once more leaves the line even if every

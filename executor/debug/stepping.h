@@ -16,8 +16,8 @@ struct Position {
   uint32_t line = 0;  // the user's line that made the op, as a number; forward and gradient differ
 };
 
-// Decides at each op of a thread whether a step ends there. Steps count ops that are about to run, so the
-// same rule holds whether the thread stood before an op or after it.
+// Decides at each op of a thread whether a step ends there. Steps count ops that are about to run,
+// so the same rule holds whether the thread stood before an op or after it.
 class Stepper {
  public:
   void Start(StepMode mode, StepUnit unit, const Position& from);

@@ -68,14 +68,17 @@ FrameScope FindFrame(const FrameView& frame, uint32_t index) {
   }
   for (uint32_t i = 1; where->parent; ++i, where = where->parent) {
     if (i == index) {
-      return {proto::StackFrame::BLOCK, where, where->parent->instruction->op, where->parent->block};
+      return {proto::StackFrame::BLOCK, where, where->parent->instruction->op,
+              where->parent->block};
     }
     if (!where->parent->parent && i + 1 == index) {
       return {proto::StackFrame::RUN, where->parent, nullptr, where->parent->block};
     }
   }
-  if (!frame.top().parent && index == 1) return {proto::StackFrame::RUN, where, nullptr, where->block};
-  Fail("frame ", index, " has no tensors: it is a Python frame or there is none; choose an op, a block or the run");
+  if (!frame.top().parent && index == 1)
+    return {proto::StackFrame::RUN, where, nullptr, where->block};
+  Fail("frame ", index,
+       " has no tensors: it is a Python frame or there is none; choose an op, a block or the run");
 }
 
 }  // namespace opstep

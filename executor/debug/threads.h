@@ -34,9 +34,9 @@ struct ThreadState {
   Position at;
   bool stopped = false;
   bool released = false;
-  proto::Stopped stop;                                    // what was told of it
-  const Plan* plan = nullptr;                             // while it is stopped
-  std::deque<std::pair<uint64_t, proto::Command>> jobs;   // with the epoch of who asked
+  proto::Stopped stop;                                   // what was told of it
+  const Plan* plan = nullptr;                            // while it is stopped
+  std::deque<std::pair<uint64_t, proto::Command>> jobs;  // with the epoch of who asked
   std::condition_variable wake;
 };
 

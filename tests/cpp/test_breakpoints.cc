@@ -58,7 +58,8 @@ class Fixture {
     known = plans.Add(*plan);
   }
 
-  void Add(int block, uint32_t id, const char* type, const char* name, uint32_t line, uint32_t forward = 0) {
+  void Add(int block, uint32_t id, const char* type, const char* name, uint32_t line,
+           uint32_t forward = 0) {
     proto::CodeFrame* frame = plan->desc.add_frames();
     frame->set_function(1);
     frame->set_line(line);
@@ -156,7 +157,8 @@ void Others(Fixture& f) {
     b.mutable_condition()->set_name("no_such_name");
     b.set_condition_text("no_such_name");
   });
-  Check(!wrong.verified() && wrong.message().starts_with("the condition 'no_such_name' cannot be used: "),
+  Check(!wrong.verified() &&
+            wrong.message().starts_with("the condition 'no_such_name' cannot be used: "),
         wrong.message());
   CheckEqual(f.Watched(), "");
 }
@@ -193,7 +195,8 @@ void DroppedPlans() {
 }  // namespace
 
 int main() {
-  Check(MatchesGlob("*", "") && MatchesGlob("a*b?", "axxbc") && !MatchesGlob("a*b", "abc"), "globs");
+  Check(MatchesGlob("*", "") && MatchesGlob("a*b?", "axxbc") && !MatchesGlob("a*b", "abc"),
+        "globs");
   Fixture f;
   Lines(f);
   Patterns(f);

@@ -47,9 +47,12 @@ void ByLine() {
   Check(!Ends(StepMode::kOver, line, kOuter, kOuterSameLine), "a line's ops are one step");
   Check(Ends(StepMode::kOver, line, kOuter, kOuterNextLine), "the next line ends it");
   Check(!Ends(StepMode::kOver, line, kOuter, kBody), "over runs a body by lines too");
-  Check(Ends(StepMode::kOver, line, kBody, kBodyNextIteration), "a body of one line stops each time");
-  Check(Ends(StepMode::kInto, line, kOuter, kBodyOfSameLine), "into enters a body of the same line");
-  Check(Ends(StepMode::kOut, line, kBodyOfSameLine, kOuter), "out stops behind the body, same line or not");
+  Check(Ends(StepMode::kOver, line, kBody, kBodyNextIteration),
+        "a body of one line stops each time");
+  Check(Ends(StepMode::kInto, line, kOuter, kBodyOfSameLine),
+        "into enters a body of the same line");
+  Check(Ends(StepMode::kOut, line, kBodyOfSameLine, kOuter),
+        "out stops behind the body, same line or not");
 }
 
 void Runs() {
