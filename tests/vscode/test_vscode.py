@@ -126,15 +126,18 @@ def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
         "tensors in Variables",
         lambda: {n: v for n, v in workbench.variables().items() if v.startswith("float32[")},
     )
-    workbench.expand_variable(next(iter(tensors)))
-    until("its rows", lambda: [name for name in workbench.variables() if name.startswith("[0")])
     for scope in ("Outputs", "Attributes"):
         assert workbench.scope(scope).is_visible(), scope
 
     # The Debug Console answers.
     assert workbench.evaluate("1 + 2") == "3"
     assert "64" in workbench.evaluate("x.shape")
+    assert "float32[32, 32]" in workbench.evaluate("x @ fc_0.w")
     workbench.screenshot(PICTURES / "stopped.png")
+
+    # A tensor opens into its rows.
+    workbench.expand_variable(next(iter(tensors)))
+    until("its rows", lambda: [name for name in workbench.variables() if name.startswith("[0")])
 
     # F10 goes to another line; continuing comes back to the breakpoint.
     editor.root.locator(".view-lines").click()
