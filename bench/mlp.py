@@ -48,7 +48,7 @@ def _torch(hidden: int, images: np.ndarray, labels: np.ndarray):
         loss = torch.nn.functional.cross_entropy(model(x), label)
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return loss.item()
 
     return run
 
