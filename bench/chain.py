@@ -29,7 +29,8 @@ def _onnxruntime(x: np.ndarray, y: np.ndarray):
     from onnx import TensorProto, helper
 
     nodes = [
-        helper.make_node("Add", ["x" if i == 0 else f"v{i}", "y"], [f"v{i + 1}"]) for i in range(OPS)
+        helper.make_node("Add", ["x" if i == 0 else f"v{i}", "y"], [f"v{i + 1}"])
+        for i in range(OPS)
     ]
     graph = helper.make_graph(
         nodes,
@@ -41,7 +42,9 @@ def _onnxruntime(x: np.ndarray, y: np.ndarray):
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return lambda: session.run(None, {"x": x, "y": y})[0]
 
 
@@ -63,12 +66,24 @@ def _torch(x: np.ndarray, y: np.ndarray):
 
 def rows() -> list[Row]:
     x, y = np.zeros(8, np.float32), np.full(8, 0.5, np.float32)
-    runs = {"opstep": _ours(x, y), "ONNX Runtime": _onnxruntime(x, y), "PyTorch eager": _torch(x, y)}
+    runs = {
+        "opstep": _ours(x, y),
+        "ONNX Runtime": _onnxruntime(x, y),
+        "PyTorch eager": _torch(x, y),
+    }
     for name, run in runs.items():
         assert np.array_equal(run(), np.full(8, OPS / 2, np.float32)), name
     ns = {name: seconds / OPS * 1e9 for name, seconds in interleaved(runs).items()}
     return [
-        Row("chain of 1,000 adds, an op", ns["opstep"], "ns", peer, ns[peer], speed_ratio(ns["opstep"], ns[peer]),
-            f"<= {BAR_NS:.0f} ns", ns["opstep"] <= BAR_NS)
+        Row(
+            "chain of 1,000 adds, an op",
+            ns["opstep"],
+            "ns",
+            peer,
+            ns[peer],
+            speed_ratio(ns["opstep"], ns[peer]),
+            f"<= {BAR_NS:.0f} ns",
+            ns["opstep"] <= BAR_NS,
+        )
         for peer in ("ONNX Runtime", "PyTorch eager")
     ]

@@ -46,7 +46,9 @@ class Client:
     """Just enough of a DAP client: requests answered in order, events kept until asked for."""
 
     def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=-1)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=-1
+        )
         self.seq = 0
         self.events: list[dict[str, Any]] = []
 
@@ -111,7 +113,9 @@ def _measure(client: Client, thread: int, steps: int, **step: Any) -> tuple[floa
         start = time.perf_counter()
         client.request("next", threadId=thread, **step)
         assert client.event("stopped")["reason"] == "step"
-        frames = client.request("stackTrace", threadId=thread, startFrame=0, levels=20)["stackFrames"]
+        frames = client.request("stackTrace", threadId=thread, startFrame=0, levels=20)[
+            "stackFrames"
+        ]
         assert frames
         times.append(time.perf_counter() - start)
     return steps / sum(times), statistics.median(times) * 1e3
@@ -139,8 +143,16 @@ def _debugpy(folder: Path) -> tuple[float, float]:
     script.write_text(PYTHON)
     client = Client([sys.executable, "-m", "debugpy.adapter"])
     try:
-        client.request("initialize", adapterID="debugpy", linesStartAt1=True, columnsStartAt1=True, pathFormat="path")
-        launch = client.send("launch", program=str(script), python=[sys.executable], console="internalConsole")
+        client.request(
+            "initialize",
+            adapterID="debugpy",
+            linesStartAt1=True,
+            columnsStartAt1=True,
+            pathFormat="path",
+        )
+        launch = client.send(
+            "launch", program=str(script), python=[sys.executable], console="internalConsole"
+        )
         client.event("initialized")
         client.request("setBreakpoints", source={"path": str(script)}, breakpoints=[{"line": 5}])
         client.request("configurationDone")
@@ -158,7 +170,22 @@ def rows() -> list[Row]:
         ours, ours_ms = _ours(Path(folder))
         peer, peer_ms = _debugpy(Path(folder))
     return [
-        Row("op steps over DAP with stackTrace", ours, "/s", "debugpy (Python lines)", peer,
-            speed_ratio(ours, peer, higher_is_better=True), f">= {BAR:.0f}/s", ours >= BAR),
-        Row("one such step, median", ours_ms, "ms", "debugpy (Python lines)", peer_ms, speed_ratio(ours_ms, peer_ms)),
+        Row(
+            "op steps over DAP with stackTrace",
+            ours,
+            "/s",
+            "debugpy (Python lines)",
+            peer,
+            speed_ratio(ours, peer, higher_is_better=True),
+            f">= {BAR:.0f}/s",
+            ours >= BAR,
+        ),
+        Row(
+            "one such step, median",
+            ours_ms,
+            "ms",
+            "debugpy (Python lines)",
+            peer_ms,
+            speed_ratio(ours_ms, peer_ms),
+        ),
     ]

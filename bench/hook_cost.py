@@ -27,7 +27,9 @@ def _instructions(program: Path, runs: int) -> int:
                 str(OPS),
                 str(runs),
             ],
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     found = re.search(r"Collected : (\d+)", done.stderr)
     assert found, done.stderr
@@ -41,9 +43,22 @@ def _per_op(program: Path) -> float:
 
 def rows() -> list[Row]:
     build = ROOT / "build" / "cmake"
-    subprocess.run(["cmake", "--build", str(build), "--target", "hook_off", "hook_absent"], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["cmake", "--build", str(build), "--target", "hook_off", "hook_absent"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     folder = build / "bench"
     off, absent = _per_op(folder / "hook_off"), _per_op(folder / "hook_absent")
-    return [Row("instructions an op, hook off", off, "", "hook compiled out", absent, None,
-                f"differ by <= {BAR:.0f}", abs(off - absent) <= BAR)]
+    return [
+        Row(
+            "instructions an op, hook off",
+            off,
+            "",
+            "hook compiled out",
+            absent,
+            None,
+            f"differ by <= {BAR:.0f}",
+            abs(off - absent) <= BAR,
+        )
+    ]

@@ -59,11 +59,23 @@ def rows() -> list[Row]:
     labels = random.integers(0, 10, (BATCH, 1))
     result = []
     for hidden in (16, 128, 512):
-        runs = {"opstep": _ours(hidden, images, labels), "PyTorch eager": _torch(hidden, images, labels)}
+        runs = {
+            "opstep": _ours(hidden, images, labels),
+            "PyTorch eager": _torch(hidden, images, labels),
+        }
         for name, run in runs.items():
             first = run()
             assert 1.5 < first < 3.5, f"{name} starts with a loss of {first}"
         ms = {name: seconds * 1e3 for name, seconds in interleaved(runs, seconds=2).items()}
         ratio = speed_ratio(ms["opstep"], ms["PyTorch eager"])
-        result.append(Row(f"MLP step, h={hidden}", ms["opstep"], "ms", "PyTorch eager", ms["PyTorch eager"], ratio))
+        result.append(
+            Row(
+                f"MLP step, h={hidden}",
+                ms["opstep"],
+                "ms",
+                "PyTorch eager",
+                ms["PyTorch eager"],
+                ratio,
+            )
+        )
     return result

@@ -31,7 +31,9 @@ GROUPS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="*", help=f"a pattern over the groups: {', '.join(GROUPS)}")
+    parser.add_argument(
+        "--only", default="*", help=f"a pattern over the groups: {', '.join(GROUPS)}"
+    )
     args = parser.parse_args()
     chosen = [name for name in GROUPS if fnmatch.fnmatch(name, args.only)]
     if not chosen:

@@ -27,7 +27,9 @@ def speed_ratio(ours: float, peer: float, *, higher_is_better: bool = False) -> 
     return ours / peer if higher_is_better else peer / ours
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.5) -> dict[str, float]:
+def interleaved(
+    runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.5
+) -> dict[str, float]:
     """Best time in seconds of each, taken in turns so that a noisy moment hits all of them."""
     best = {name: float("inf") for name in runs}
     for run in runs.values():  # warm caches, compile plans
@@ -59,7 +61,10 @@ def show(rows: list[Row]) -> str:
         ratio = f"{row.ratio:.2f}x" if row.ratio is not None else ""
         lines.append((row.name, f"{_number(row.ours)} {row.unit}", peer, ratio, row.bar, met))
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def write(rows: list[Row], path: Path) -> None:

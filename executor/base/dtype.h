@@ -35,14 +35,38 @@ inline bool IsInteger(DType d) { return d >= DType::kInt8 && d <= DType::kUInt8;
 
 template <typename T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::kFloat32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::kInt8; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::kInt16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::kInt32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::kInt64; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::kUInt8; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kFloat64;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kInt8;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::kInt16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kUInt8;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
 
 // A set of dtypes that a slot takes.
 class DTypeSet {
@@ -51,7 +75,11 @@ class DTypeSet {
   template <typename... D>
   constexpr explicit DTypeSet(D... dtypes) : bits_((0u | ... | (1u << static_cast<int>(dtypes)))) {}
   constexpr bool Has(DType d) const { return (bits_ >> static_cast<int>(d)) & 1u; }
-  constexpr DTypeSet operator|(DTypeSet o) const { DTypeSet r; r.bits_ = bits_ | o.bits_; return r; }
+  constexpr DTypeSet operator|(DTypeSet o) const {
+    DTypeSet r;
+    r.bits_ = bits_ | o.bits_;
+    return r;
+  }
   // "float32, float64"
   std::string Names() const;
 
@@ -71,18 +99,24 @@ inline constexpr DTypeSet kEvery =
 template <typename F>
 decltype(auto) DispatchFloats(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kFloat32: return f(float{});
-    case DType::kFloat64: return f(double{});
-    default: Fail("has no kernel for ", NameOf(dtype), "; it takes float32, float64");
+    case DType::kFloat32:
+      return f(float{});
+    case DType::kFloat64:
+      return f(double{});
+    default:
+      Fail("has no kernel for ", NameOf(dtype), "; it takes float32, float64");
   }
 }
 
 template <typename F>
 decltype(auto) DispatchNumbers(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kInt32: return f(int32_t{});
-    case DType::kInt64: return f(int64_t{});
-    default: return DispatchFloats(dtype, std::forward<F>(f));
+    case DType::kInt32:
+      return f(int32_t{});
+    case DType::kInt64:
+      return f(int64_t{});
+    default:
+      return DispatchFloats(dtype, std::forward<F>(f));
   }
 }
 

@@ -29,7 +29,8 @@ template <typename... Args>
 }  // namespace opstep
 
 // Stays on in release builds. The message is put together only when the check fails.
-#define OPSTEP_CHECK(condition, ...)                                 \
-  do {                                                               \
-    if (!(condition)) [[unlikely]] ::opstep::Fail(__VA_ARGS__);      \
+#define OPSTEP_CHECK(condition, ...) \
+  do {                               \
+    if (!(condition)) [[unlikely]]   \
+      ::opstep::Fail(__VA_ARGS__);   \
   } while (false)

@@ -26,7 +26,8 @@ bool Dims::known() const {
 int64_t Dims::numel() const {
   int64_t n = 1;
   for (int64_t size : *this) {
-    if (__builtin_mul_overflow(n, size, &n)) Fail("a tensor of shape ", ToString(), " is too large");
+    if (__builtin_mul_overflow(n, size, &n))
+      Fail("a tensor of shape ", ToString(), " is too large");
   }
   return n;
 }

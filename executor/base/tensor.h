@@ -54,7 +54,8 @@ inline constexpr size_t Align(size_t bytes) { return (bytes + kAlignment - 1) & 
 // Bytes at an address divisible by kAlignment, freed with the last owner.
 std::shared_ptr<void> AllocateAligned(size_t bytes);
 
-// A dense row-major tensor. `data` may belong to an arena (owner empty), to `owner`, or be null: no value.
+// A dense row-major tensor. `data` may belong to an arena (owner empty), to `owner`, or be null: no
+// value.
 struct Tensor {
   DType dtype = DType::kNone;
   Dims dims;

@@ -11,7 +11,9 @@ std::vector<std::string> VarsOf(const google::protobuf::RepeatedPtrField<proto::
   return {};
 }
 
-std::string Only(std::vector<std::string> vars) { return vars.size() == 1 ? std::move(vars[0]) : ""; }
+std::string Only(std::vector<std::string> vars) {
+  return vars.size() == 1 ? std::move(vars[0]) : "";
+}
 
 proto::Attr Named(std::string name) {
   proto::Attr attr;
@@ -21,8 +23,12 @@ proto::Attr Named(std::string name) {
 
 }  // namespace
 
-std::vector<std::string> OpView::Inputs(std::string_view slot) const { return VarsOf(desc_->inputs(), slot); }
-std::vector<std::string> OpView::Outputs(std::string_view slot) const { return VarsOf(desc_->outputs(), slot); }
+std::vector<std::string> OpView::Inputs(std::string_view slot) const {
+  return VarsOf(desc_->inputs(), slot);
+}
+std::vector<std::string> OpView::Outputs(std::string_view slot) const {
+  return VarsOf(desc_->outputs(), slot);
+}
 std::string OpView::Input(std::string_view slot) const { return Only(Inputs(slot)); }
 std::string OpView::Output(std::string_view slot) const { return Only(Outputs(slot)); }
 
@@ -44,7 +50,9 @@ int64_t OpView::Int(std::string_view name) const { return Need(name).i(); }
 double OpView::Float(std::string_view name) const { return Need(name).f(); }
 const std::string& OpView::String(std::string_view name) const { return Need(name).s(); }
 int OpView::Block(std::string_view name) const { return Need(name).block(); }
-const proto::TensorLiteral& OpView::Literal(std::string_view name) const { return Need(name).tensor(); }
+const proto::TensorLiteral& OpView::Literal(std::string_view name) const {
+  return Need(name).tensor();
+}
 
 opstep::DType OpView::DType(std::string_view name) const {
   return static_cast<opstep::DType>(Need(name).dtype());

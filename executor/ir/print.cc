@@ -29,23 +29,31 @@ std::string List(const Values& values, Format format) {
 
 std::string AttrText(const proto::Attr& attr) {
   switch (attr.value_case()) {
-    case proto::Attr::kB: return attr.b() ? "true" : "false";
-    case proto::Attr::kI: return std::to_string(attr.i());
-    case proto::Attr::kF: return Number(attr.f());
-    case proto::Attr::kS: return "\"" + attr.s() + "\"";
+    case proto::Attr::kB:
+      return attr.b() ? "true" : "false";
+    case proto::Attr::kI:
+      return std::to_string(attr.i());
+    case proto::Attr::kF:
+      return Number(attr.f());
+    case proto::Attr::kS:
+      return "\"" + attr.s() + "\"";
     case proto::Attr::kInts:
       return List(attr.ints().values(), [](int64_t v) { return std::to_string(v); });
-    case proto::Attr::kFloats: return List(attr.floats().values(), Number);
+    case proto::Attr::kFloats:
+      return List(attr.floats().values(), Number);
     case proto::Attr::kStrings:
       return List(attr.strings().values(), [](const std::string& v) { return "\"" + v + "\""; });
-    case proto::Attr::kDtype: return std::string(NameOf(static_cast<DType>(attr.dtype())));
-    case proto::Attr::kBlock: return "block " + std::to_string(attr.block());
+    case proto::Attr::kDtype:
+      return std::string(NameOf(static_cast<DType>(attr.dtype())));
+    case proto::Attr::kBlock:
+      return "block " + std::to_string(attr.block());
     case proto::Attr::kTensor: {
       const proto::TensorLiteral& t = attr.tensor();
       return std::string(NameOf(static_cast<DType>(t.dtype()))) +
              List(t.dims(), [](int64_t v) { return std::to_string(v); });
     }
-    case proto::Attr::VALUE_NOT_SET: return "?";
+    case proto::Attr::VALUE_NOT_SET:
+      return "?";
   }
   return "?";
 }

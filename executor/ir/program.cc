@@ -153,7 +153,8 @@ uint32_t Program::InternString(const std::string& text) {
 uint32_t Program::InternFrame(const SourceFrame& frame) {
   const uint64_t file = InternString(frame.file);
   const uint64_t function = InternString(frame.function);
-  const auto [it, added] = frames_.emplace(FrameKey(file, function, frame.line), desc_.frames_size());
+  const auto [it, added] =
+      frames_.emplace(FrameKey(file, function, frame.line), desc_.frames_size());
   if (added) {
     proto::CodeFrame& desc = *desc_.add_frames();
     desc.set_file(static_cast<uint32_t>(file));

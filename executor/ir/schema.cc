@@ -33,39 +33,64 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-const SlotSchema* OpSchema::FindInput(std::string_view name) const { return FindNamed(inputs, name); }
-const SlotSchema* OpSchema::FindOutput(std::string_view name) const { return FindNamed(outputs, name); }
+const SlotSchema* OpSchema::FindInput(std::string_view name) const {
+  return FindNamed(inputs, name);
+}
+const SlotSchema* OpSchema::FindOutput(std::string_view name) const {
+  return FindNamed(outputs, name);
+}
 const AttrSchema* OpSchema::FindAttr(std::string_view name) const { return FindNamed(attrs, name); }
 
 std::optional<AttrType> TypeOf(const proto::Attr& attr) {
   switch (attr.value_case()) {
-    case proto::Attr::kB: return AttrType::kBool;
-    case proto::Attr::kI: return AttrType::kInt;
-    case proto::Attr::kF: return AttrType::kFloat;
-    case proto::Attr::kS: return AttrType::kString;
-    case proto::Attr::kInts: return AttrType::kInts;
-    case proto::Attr::kFloats: return AttrType::kFloats;
-    case proto::Attr::kStrings: return AttrType::kStrings;
-    case proto::Attr::kDtype: return AttrType::kDType;
-    case proto::Attr::kBlock: return AttrType::kBlock;
-    case proto::Attr::kTensor: return AttrType::kTensor;
-    case proto::Attr::VALUE_NOT_SET: return std::nullopt;
+    case proto::Attr::kB:
+      return AttrType::kBool;
+    case proto::Attr::kI:
+      return AttrType::kInt;
+    case proto::Attr::kF:
+      return AttrType::kFloat;
+    case proto::Attr::kS:
+      return AttrType::kString;
+    case proto::Attr::kInts:
+      return AttrType::kInts;
+    case proto::Attr::kFloats:
+      return AttrType::kFloats;
+    case proto::Attr::kStrings:
+      return AttrType::kStrings;
+    case proto::Attr::kDtype:
+      return AttrType::kDType;
+    case proto::Attr::kBlock:
+      return AttrType::kBlock;
+    case proto::Attr::kTensor:
+      return AttrType::kTensor;
+    case proto::Attr::VALUE_NOT_SET:
+      return std::nullopt;
   }
   return std::nullopt;
 }
 
 std::string_view NameOf(AttrType type) {
   switch (type) {
-    case AttrType::kBool: return "bool";
-    case AttrType::kInt: return "int";
-    case AttrType::kFloat: return "float";
-    case AttrType::kString: return "string";
-    case AttrType::kInts: return "ints";
-    case AttrType::kFloats: return "floats";
-    case AttrType::kStrings: return "strings";
-    case AttrType::kDType: return "dtype";
-    case AttrType::kBlock: return "block";
-    case AttrType::kTensor: return "tensor";
+    case AttrType::kBool:
+      return "bool";
+    case AttrType::kInt:
+      return "int";
+    case AttrType::kFloat:
+      return "float";
+    case AttrType::kString:
+      return "string";
+    case AttrType::kInts:
+      return "ints";
+    case AttrType::kFloats:
+      return "floats";
+    case AttrType::kStrings:
+      return "strings";
+    case AttrType::kDType:
+      return "dtype";
+    case AttrType::kBlock:
+      return "block";
+    case AttrType::kTensor:
+      return "tensor";
   }
   return "?";
 }

@@ -24,7 +24,18 @@ struct SlotSchema {
   std::string inplace_of;
 };
 
-enum class AttrType { kBool, kInt, kFloat, kString, kInts, kFloats, kStrings, kDType, kBlock, kTensor };
+enum class AttrType {
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kInts,
+  kFloats,
+  kStrings,
+  kDType,
+  kBlock,
+  kTensor
+};
 
 struct AttrSchema {
   std::string name;

@@ -46,7 +46,8 @@ class Verifier {
     if (condition) return;
     std::string where = Cat("block ", block_);
     if (op_ != nullptr) where += Cat(", op #", op_->id(), " ", op_->name());
-    Fail("program '", program_.name(), "' is not legal: ", what..., " (", where, ", rule ", rule, ")");
+    Fail("program '", program_.name(), "' is not legal: ", what..., " (", where, ", rule ", rule,
+         ")");
   }
 
   bool HasString(uint32_t i) const { return i < static_cast<uint32_t>(program_.strings_size()); }
@@ -54,8 +55,8 @@ class Verifier {
   void BlockVars(const proto::BlockDesc& block) {
     if (block_ > 0) {
       // A parent comes before its children: so there is no cycle.
-      Require(block.parent() >= 0 && block.parent() < block_, "block-tree",
-              "its parent ", block.parent(), " is not an earlier block");
+      Require(block.parent() >= 0 && block.parent() < block_, "block-tree", "its parent ",
+              block.parent(), " is not an earlier block");
       depth_[block_] = depth_[block.parent()] + 1;
       Require(depth_[block_] <= kMaxDepth, "block-depth", "blocks are nested more than ", kMaxDepth,
               " deep");
@@ -64,7 +65,8 @@ class Verifier {
       Require(!var.name().empty(), "var-name", "a variable has no name");
       Require(vars_[block_].insert(var.name()).second, "var-name", "variable '", var.name(),
               "' is there twice");
-      Require(var.kind() == proto::TENSOR, "var-kind", "variable '", var.name(), "' is of no known kind");
+      Require(var.kind() == proto::TENSOR, "var-kind", "variable '", var.name(),
+              "' is of no known kind");
       Require(proto::DataType_IsValid(var.dtype()) && var.dtype() != proto::DATA_TYPE_UNSPECIFIED,
               "var-dtype", "variable '", var.name(), "' has no known dtype");
       Require(var.dims_size() <= Dims::kMaxRank, "var-dims", "variable '", var.name(), "' has ",
@@ -108,18 +110,20 @@ class Verifier {
       const auto schema = std::find_if(schemas.begin(), schemas.end(),
                                        [&](const SlotSchema& s) { return s.name == slot.name(); });
       Require(schema != schemas.end(), "slot-name", "it has no ", side, " '", slot.name(), "'");
-      Require(seen.insert(slot.name()).second, "slot-name", side, " '", slot.name(), "' is there twice");
+      Require(seen.insert(slot.name()).second, "slot-name", side, " '", slot.name(),
+              "' is there twice");
       Require(schema->variadic || slot.vars_size() == 1, "slot-count", side, " '", slot.name(),
               "' takes one variable, not ", slot.vars_size());
       for (const std::string& name : slot.vars()) {
         Require(schema->optional || schema->variadic || !name.empty(), "slot-count", side, " '",
                 slot.name(), "' needs a variable");
-        Require(name.empty() || Visible(name), "var-exists", "variable '", name, "' does not exist");
+        Require(name.empty() || Visible(name), "var-exists", "variable '", name,
+                "' does not exist");
       }
     }
     for (const SlotSchema& schema : schemas) {
-      Require(schema.optional || schema.variadic || seen.count(schema.name) != 0, "slot-count", side,
-              " '", schema.name, "' is missing");
+      Require(schema.optional || schema.variadic || seen.count(schema.name) != 0, "slot-count",
+              side, " '", schema.name, "' is missing");
     }
   }
 
@@ -129,8 +133,8 @@ class Verifier {
       const AttrSchema* known = schema.FindAttr(attr.name());
       Require(known != nullptr && seen.insert(attr.name()).second, "attr-name", "attribute '",
               attr.name(), "' is unknown or there twice");
-      Require(TypeOf(attr) == known->type, "attr-type", "attribute '", attr.name(), "' must be of type ",
-              NameOf(known->type));
+      Require(TypeOf(attr) == known->type, "attr-type", "attribute '", attr.name(),
+              "' must be of type ", NameOf(known->type));
       if (attr.value_case() == proto::Attr::kBlock) {
         Require(attr.block() > 0 && attr.block() < program_.blocks_size() &&
                     program_.blocks(attr.block()).parent() == block_,
@@ -139,8 +143,9 @@ class Verifier {
         owners_.insert(attr.block());
       }
       if (attr.value_case() == proto::Attr::kDtype) {
-        Require(proto::DataType_IsValid(attr.dtype()) && attr.dtype() != proto::DATA_TYPE_UNSPECIFIED,
-                "attr-type", "attribute '", attr.name(), "' has no known dtype");
+        Require(
+            proto::DataType_IsValid(attr.dtype()) && attr.dtype() != proto::DATA_TYPE_UNSPECIFIED,
+            "attr-type", "attribute '", attr.name(), "' has no known dtype");
       }
       if (attr.value_case() == proto::Attr::kTensor) Literal(attr);
     }
@@ -158,7 +163,8 @@ class Verifier {
       good = good && size >= 0 && !__builtin_mul_overflow(elements, size, &elements);
     }
     int64_t bytes = 0;
-    good = good && !__builtin_mul_overflow(elements, SizeOf(static_cast<DType>(t.dtype())), &bytes) &&
+    good = good &&
+           !__builtin_mul_overflow(elements, SizeOf(static_cast<DType>(t.dtype())), &bytes) &&
            bytes == static_cast<int64_t>(t.data().size());
     Require(good, "attr-tensor", "the bytes of attribute '", attr.name(), "' do not fit its shape");
   }
@@ -174,8 +180,8 @@ class Verifier {
         if (out_schema->variadic) continue;
         for (const proto::Slot& in : op.inputs()) {
           const bool same = std::find(in.vars().begin(), in.vars().end(), name) != in.vars().end();
-          Require(!same || out_schema->inplace_of == in.name(), "in-place", "it reads and writes '", name,
-                  "' but cannot work in place");
+          Require(!same || out_schema->inplace_of == in.name(), "in-place", "it reads and writes '",
+                  name, "' but cannot work in place");
         }
       }
     }
@@ -194,6 +200,8 @@ class Verifier {
 
 }  // namespace
 
-void Verify(const proto::ProgramDesc& program, SchemaLookup schemas) { Verifier(program, schemas).Run(); }
+void Verify(const proto::ProgramDesc& program, SchemaLookup schemas) {
+  Verifier(program, schemas).Run();
+}
 
 }  // namespace opstep

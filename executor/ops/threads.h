@@ -4,8 +4,9 @@
 
 namespace opstep {
 
-// One thread for a call into oneDNN, and the caller's own setting back afterwards. With more threads
-// GNU OpenMP spins while it waits, so a small product takes milliseconds when another process is busy.
+// One thread for a call into oneDNN, and the caller's own setting back afterwards. With more
+// threads GNU OpenMP spins while it waits, so a small product takes milliseconds when another
+// process is busy.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {

@@ -84,9 +84,10 @@ class Backward {
     on_path_.assign(ops_.size(), false);
     for (int i = static_cast<int>(ops_.size()) - 1; i >= 0; --i) {
       const std::vector<std::string> outputs = FlatOutputs(ops_[i]);
-      const bool reaches = std::any_of(outputs.begin(), outputs.end(), [&](const std::string& name) {
-        return leads.count(name) != 0 && depends.count(name) != 0;
-      });
+      const bool reaches =
+          std::any_of(outputs.begin(), outputs.end(), [&](const std::string& name) {
+            return leads.count(name) != 0 && depends.count(name) != 0;
+          });
       if (!forward[i] || !reaches) continue;
       OPSTEP_CHECK(GetOp(ops_[i].type()).grad != nullptr, "[", ops_[i].type(),
                    "] has no gradient, but '", loss_, "' depends on a parameter through it",
@@ -105,7 +106,8 @@ class Backward {
     return var != nullptr && !var->stop_gradient() && IsFloat(static_cast<DType>(var->dtype()));
   }
 
-  proto::OpDesc GradientOp(const proto::OpDesc& forward, std::string type, const std::string& name) const {
+  proto::OpDesc GradientOp(const proto::OpDesc& forward, std::string type,
+                           const std::string& name) const {
     proto::OpDesc op;
     op.set_type(std::move(type));
     op.set_name(program_.UniqueOpName(name));
@@ -117,7 +119,8 @@ class Backward {
   void Seed() {
     const proto::OpDesc& writer = ops_[last_writer_.at(loss_)];
     const VarType type = TypeOf(*program_.FindVarHere(0, loss_));
-    proto::OpDesc op = GradientOp(writer, GetOp(OpRole::kFill).schema.type, writer.name() + ".grad_seed");
+    proto::OpDesc op =
+        GradientOp(writer, GetOp(OpRole::kFill).schema.type, writer.name() + ".grad_seed");
     *op.add_attrs() = DTypeAttr("dtype", type.dtype);
     *op.add_attrs() = IntsAttr("shape", {type.dims.begin(), type.dims.end()});
     *op.add_attrs() = FloatAttr("value", 1.0);
@@ -193,7 +196,8 @@ class Backward::Rule : public GradContext {
   }
 
   void Emit(std::string type, std::vector<std::pair<std::string, Names>> inputs,
-            std::vector<std::pair<std::string, Names>> outputs, std::vector<proto::Attr> attrs) override {
+            std::vector<std::pair<std::string, Names>> outputs,
+            std::vector<proto::Attr> attrs) override {
     proto::OpDesc op = pass_.GradientOp(op_.desc(), std::move(type), op_.desc().name() + ".grad");
     const OpSchema& schema = GetOp(op.type()).schema;
     for (auto& [slot, names] : inputs) {
@@ -227,7 +231,8 @@ class Backward::Rule : public GradContext {
     const auto it = pass_.last_writer_.find(name);
     if (shape_only || it == pass_.last_writer_.end() || it->second <= index_) return;
     Fail("'", name, "' is overwritten by op #", pass_.ops_[it->second].id(), " ",
-         pass_.ops_[it->second].name(), " after it was used, so the gradient would be wrong: write into a new variable",
+         pass_.ops_[it->second].name(),
+         " after it was used, so the gradient would be wrong: write into a new variable",
          pass_.program_.Place(op_.desc()));
   }
 
@@ -242,9 +247,10 @@ void Backward::Differentiate(int index) {
   bool any = false;
   for (const std::string& name : FlatOutputs(op)) {
     if (name.empty()) continue;
-    OPSTEP_CHECK(given_.count(name) == 0 || last_writer_.at(name) == index, "'", name,
-                 "' is written more than once, so its gradient is not defined: write into a new variable",
-                 program_.Place(op));
+    OPSTEP_CHECK(
+        given_.count(name) == 0 || last_writer_.at(name) == index, "'", name,
+        "' is written more than once, so its gradient is not defined: write into a new variable",
+        program_.Place(op));
     any = Finish(name) || any;
   }
   if (!any) return;
@@ -254,8 +260,8 @@ void Backward::Differentiate(int index) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> AppendBackward(Program& program, const std::string& loss,
-                                                                const std::vector<std::string>& wanted) {
+std::vector<std::pair<std::string, std::string>> AppendBackward(
+    Program& program, const std::string& loss, const std::vector<std::string>& wanted) {
   const proto::ProgramDesc before = program.desc();
   try {
     return Backward(program, loss).Run(wanted);

@@ -15,7 +15,8 @@ template <typename Items>
 std::string Suggest(std::string_view name, const Items& items) {
   std::vector<std::string> names;
   for (const auto& item : items) names.push_back(item.name);
-  if (const std::string near = Nearest(name, names); !near.empty()) return "; did you mean '" + near + "'?";
+  if (const std::string near = Nearest(name, names); !near.empty())
+    return "; did you mean '" + near + "'?";
   std::string all;
   for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
   return names.empty() ? "" : "; it has " + all;
@@ -27,7 +28,8 @@ void OrderSlots(Slots& slots, const std::vector<SlotSchema>& schemas, std::strin
   for (const proto::Slot& slot : slots) {
     const bool known = std::any_of(schemas.begin(), schemas.end(),
                                    [&](const SlotSchema& s) { return s.name == slot.name(); });
-    OPSTEP_CHECK(known, "there is no ", side, " '", slot.name(), "'", Suggest(slot.name(), schemas));
+    OPSTEP_CHECK(known, "there is no ", side, " '", slot.name(), "'",
+                 Suggest(slot.name(), schemas));
   }
   for (const SlotSchema& schema : schemas) {
     bool there = false;
@@ -42,7 +44,8 @@ void OrderSlots(Slots& slots, const std::vector<SlotSchema>& schemas, std::strin
       there = true;
       *ordered.Add() = slot;
     }
-    OPSTEP_CHECK(there || schema.optional || schema.variadic, side, " '", schema.name, "' is missing");
+    OPSTEP_CHECK(there || schema.optional || schema.variadic, side, " '", schema.name,
+                 "' is missing");
   }
   slots.Swap(&ordered);
 }
@@ -77,7 +80,8 @@ std::vector<VarType> InputTypes(const Program& program, int block, const proto::
     for (const std::string& name : slot.vars()) {
       if (name.empty()) continue;
       const proto::VarDesc* var = program.FindVar(block, name);
-      OPSTEP_CHECK(var != nullptr, known.name, " is '", name, "', which is no variable of this program");
+      OPSTEP_CHECK(var != nullptr, known.name, " is '", name,
+                   "', which is no variable of this program");
       const DType dtype = static_cast<DType>(var->dtype());
       OPSTEP_CHECK(known.dtypes.Has(dtype), known.name, " ('", name, "') is ", NameOf(dtype),
                    "; it takes ", known.dtypes.Names());
@@ -101,8 +105,9 @@ bool Compatible(const Dims& a, const Dims& b) {
 void CheckOutput(const proto::VarDesc& var, const VarType& type) {
   if (var.dtype() == proto::DATA_TYPE_UNSPECIFIED) return;
   const VarType old = TypeOf(var);
-  OPSTEP_CHECK(old.dtype == type.dtype && Compatible(old.dims, type.dims), "it gives ", type.ToString(),
-               " but '", var.name(), "', into which it writes, is ", old.ToString());
+  OPSTEP_CHECK(old.dtype == type.dtype && Compatible(old.dims, type.dims), "it gives ",
+               type.ToString(), " but '", var.name(), "', into which it writes, is ",
+               old.ToString());
 }
 
 }  // namespace
@@ -118,7 +123,8 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].empty()) continue;
       OPSTEP_CHECK(types[i].dtype != DType::kNone, "its shape rule gave no type for output ", i);
-      if (const proto::VarDesc* var = program.FindVar(block, outputs[i])) CheckOutput(*var, types[i]);
+      if (const proto::VarDesc* var = program.FindVar(block, outputs[i]))
+        CheckOutput(*var, types[i]);
     }
     if (op.name().empty()) op.set_name(program.UniqueOpName(op.type() + "_0"));
     OPSTEP_CHECK(!program.HasOpName(op.name()), "there is already an op named '", op.name(), "'");

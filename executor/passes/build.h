@@ -7,9 +7,9 @@
 
 namespace opstep {
 
-// Completes an op (defaults of attributes, a unique name when it has none), checks it against its schema,
-// infers the types of its outputs, makes output variables that do not exist yet, and puts it into the
-// block. An error says what is wrong in one sentence; the program is then unchanged.
+// Completes an op (defaults of attributes, a unique name when it has none), checks it against its
+// schema, infers the types of its outputs, makes output variables that do not exist yet, and puts
+// it into the block. An error says what is wrong in one sentence; the program is then unchanged.
 const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int position = -1);
 
 }  // namespace opstep

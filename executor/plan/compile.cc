@@ -23,7 +23,10 @@ class Compiler {
  public:
   Compiler(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
            const std::vector<std::string>& fetches)
-      : program_(std::move(program)), feeds_(feeds), fetches_(fetches), plan_(std::make_shared<Plan>()) {}
+      : program_(std::move(program)),
+        feeds_(feeds),
+        fetches_(fetches),
+        plan_(std::make_shared<Plan>()) {}
 
   std::shared_ptr<Plan> Run() {
     Verify(program_->desc(), FindSchema);
@@ -37,7 +40,8 @@ class Compiler {
     plan_->blocks.resize(program_->block_count());
     plan_->slot_of.resize(program_->block_count());
     plan_->slots.push_back({.name = "", .type = {}, .storage = Storage::kNothing});
-    for (int b = 0; b < program_->block_count(); ++b) plan_->blocks[b].parent = program_->block(b).parent();
+    for (int b = 0; b < program_->block_count(); ++b)
+      plan_->blocks[b].parent = program_->block(b).parent();
     BindFeeds();
     Block(0);
     BindFetches();
@@ -67,8 +71,8 @@ class Compiler {
       const proto::VarDesc* var = program_->FindVarHere(0, feed.name);
       OPSTEP_CHECK(var != nullptr, "cannot feed '", feed.name, "': program '", program_->name(),
                    "' has no such variable", DidYouMean(feed.name, FeedNames()));
-      OPSTEP_CHECK(computed.count(feed.name) == 0 && !var->persistable(), "cannot feed '", feed.name,
-                   "': the program computes it itself; only data variables are fed");
+      OPSTEP_CHECK(computed.count(feed.name) == 0 && !var->persistable(), "cannot feed '",
+                   feed.name, "': the program computes it itself; only data variables are fed");
       CheckFeedType(*var, feed.type);
       const uint32_t slot = AddSlot(0, *var);
       OPSTEP_CHECK(plan_->slots[slot].storage != Storage::kFeed, "'", feed.name, "' is fed twice");
@@ -91,8 +95,9 @@ class Compiler {
 
   void CheckFeedType(const proto::VarDesc& var, const VarType& given) const {
     const VarType want = TypeOf(var);
-    OPSTEP_CHECK(given.dtype == want.dtype, "cannot feed '", var.name(), "': it is ", NameOf(want.dtype),
-                 " but the value is ", NameOf(given.dtype), Declared(var.name()));
+    OPSTEP_CHECK(given.dtype == want.dtype, "cannot feed '", var.name(), "': it is ",
+                 NameOf(want.dtype), " but the value is ", NameOf(given.dtype),
+                 Declared(var.name()));
     bool fits = given.dims.rank() == want.dims.rank();
     for (int i = 0; fits && i < given.dims.rank(); ++i) {
       fits = want.dims[i] < 0 || want.dims[i] == given.dims[i];
@@ -115,8 +120,9 @@ class Compiler {
         slot = AddSlot(0, *var);
         plan_->slots[slot].read_first = true;
       }
-      OPSTEP_CHECK(slot != 0 && (defined_.count(slot) != 0 || plan_->slots[slot].storage != Storage::kArena),
-                   "cannot fetch '", name, "': no op of program '", program_->name(), "' computes it");
+      OPSTEP_CHECK(
+          slot != 0 && (defined_.count(slot) != 0 || plan_->slots[slot].storage != Storage::kArena),
+          "cannot fetch '", name, "': no op of program '", program_->name(), "' computes it");
       plan_->fetch_slots.push_back(slot);
     }
   }
@@ -130,7 +136,8 @@ class Compiler {
     if (var.persistable()) {
       slot.storage = Storage::kScope;
       slot.type = TypeOf(var);
-      OPSTEP_CHECK(slot.type.dims.known(), "'", var.name(), "' is persistable, so all its sizes must be known, but it is ",
+      OPSTEP_CHECK(slot.type.dims.known(), "'", var.name(),
+                   "' is persistable, so all its sizes must be known, but it is ",
                    slot.type.ToString());
       plan_->scope_slots.push_back(static_cast<uint32_t>(plan_->slots.size()));
     }
@@ -176,7 +183,8 @@ class Compiler {
     std::vector<VarType> in_types, out_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
     for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
-    Kernel kernel = def.prepare(PrepareContext(OpView(op), std::move(in_types), std::move(out_types)));
+    Kernel kernel =
+        def.prepare(PrepareContext(OpView(op), std::move(in_types), std::move(out_types)));
 
     Instruction instruction;
     instruction.run = kernel.run;
@@ -185,7 +193,8 @@ class Compiler {
     instruction.n_out = static_cast<uint16_t>(outs.size());
     instruction.op_id = op.id();
     instruction.op = &op;
-    OPSTEP_CHECK(ins.size() <= UINT16_MAX && outs.size() <= UINT16_MAX, "it has too many variables");
+    OPSTEP_CHECK(ins.size() <= UINT16_MAX && outs.size() <= UINT16_MAX,
+                 "it has too many variables");
     if (kernel.state != nullptr) plan_->states.push_back(std::move(kernel.state));
     plan_->args.insert(plan_->args.end(), ins.begin(), ins.end());
     plan_->args.insert(plan_->args.end(), outs.begin(), outs.end());
@@ -211,8 +220,9 @@ class Compiler {
     Block(child);
     for (const uint32_t slot : defined_) {
       const SlotPlan& plan = plan_->slots[slot];
-      OPSTEP_CHECK(before.count(slot) != 0 || plan.block == child || plan.storage != Storage::kArena, "'",
-                   plan.name, "' is written only inside a block that may not run: assign to it before");
+      OPSTEP_CHECK(
+          before.count(slot) != 0 || plan.block == child || plan.storage != Storage::kArena, "'",
+          plan.name, "' is written only inside a block that may not run: assign to it before");
     }
     defined_ = std::move(before);
   }
@@ -230,13 +240,12 @@ class Compiler {
                      types[i].ToString());
       } else if (slot.type.dtype == DType::kNone) {
         slot.type = types[i];
-        OPSTEP_CHECK(slot.type.dims.known(), "the shape of '", slot.name, "' is not known: ",
-                     slot.type.ToString());
+        OPSTEP_CHECK(slot.type.dims.known(), "the shape of '", slot.name,
+                     "' is not known: ", slot.type.ToString());
       } else {
         // kNone: the op leaves the variable as it is.
-        OPSTEP_CHECK(types[i].dtype == DType::kNone || slot.type == types[i],
-                     "it would change '", slot.name, "' from ", slot.type.ToString(), " to ",
-                     types[i].ToString());
+        OPSTEP_CHECK(types[i].dtype == DType::kNone || slot.type == types[i], "it would change '",
+                     slot.name, "' from ", slot.type.ToString(), " to ", types[i].ToString());
       }
       defined_.insert(outs[i]);
     }
@@ -244,7 +253,8 @@ class Compiler {
 
   void LinkArgs() {
     const uint32_t* next = plan_->args.data();
-    // Args were appended in the order in which ops were finished, sub-blocks before the op that runs them.
+    // Args were appended in the order in which ops were finished, sub-blocks before the op that
+    // runs them.
     Link(0, next);
   }
 
@@ -298,7 +308,8 @@ std::string Plan::PlaceOf(const Instruction& instruction) const {
   return text + Cat("op #", instruction.op_id, " ", instruction.op->name(), ")");
 }
 
-std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
+std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program,
+                              const std::vector<FeedType>& feeds,
                               const std::vector<std::string>& fetches) {
   return Compiler(std::move(program), feeds, fetches).Run();
 }

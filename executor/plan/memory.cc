@@ -49,8 +49,11 @@ class Planner {
       for (const proto::Attr& attr : instruction.op->attrs()) {
         if (attr.value_case() != proto::Attr::kBlock) continue;
         const size_t bytes = Layout(attr.block());
-        buffers.push_back({.first = instruction.index, .last = instruction.index, .bytes = bytes,
-                           .slots = {}, .block = attr.block()});
+        buffers.push_back({.first = instruction.index,
+                           .last = instruction.index,
+                           .bytes = bytes,
+                           .slots = {},
+                           .block = attr.block()});
       }
     }
     const uint32_t end = static_cast<uint32_t>(plan_.blocks[block].code.size());
@@ -68,7 +71,9 @@ class Planner {
       const Buffer& use = uses.at(slot);
       if (TakeOver(block, slot, use, buffers)) continue;
       home_[slot] = static_cast<int>(buffers.size());
-      buffers.push_back({.first = use.first, .last = use.last, .bytes = Align(Bytes(plan_.slots[slot])),
+      buffers.push_back({.first = use.first,
+                         .last = use.last,
+                         .bytes = Align(Bytes(plan_.slots[slot])),
                          .slots = {slot}});
     }
     const size_t total = Place(buffers);
@@ -101,7 +106,8 @@ class Planner {
         use.last = std::max(use.last, index);
       }
       for (const proto::Attr& attr : instruction.op->attrs()) {
-        if (attr.value_case() == proto::Attr::kBlock) CollectUses(home, attr.block(), index, uses, writes);
+        if (attr.value_case() == proto::Attr::kBlock)
+          CollectUses(home, attr.block(), index, uses, writes);
       }
     }
   }
@@ -123,8 +129,9 @@ class Planner {
         if (schema.inputs[i].name != schema.outputs[o].inplace_of) continue;
         const uint32_t input = writer.args[i];
         SlotPlan& from = plan_.slots[input];
-        const bool dies = from.storage == Storage::kArena && from.block == block && home_[input] >= 0 &&
-                          from.released_after == writer.index && !from.taken_in_place;
+        const bool dies = from.storage == Storage::kArena && from.block == block &&
+                          home_[input] >= 0 && from.released_after == writer.index &&
+                          !from.taken_in_place;
         if (!dies || from.type != plan_.slots[slot].type) continue;
         Buffer& buffer = buffers[home_[input]];
         buffer.last = std::max(buffer.last, use.last);
@@ -141,7 +148,8 @@ class Planner {
   static size_t Place(std::vector<Buffer>& buffers) {
     std::vector<Buffer*> order;
     for (Buffer& buffer : buffers) order.push_back(&buffer);
-    std::stable_sort(order.begin(), order.end(), [](Buffer* a, Buffer* b) { return a->bytes > b->bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [](Buffer* a, Buffer* b) { return a->bytes > b->bytes; });
     std::vector<Buffer*> placed;  // by offset
     size_t total = 0;
     for (Buffer* buffer : order) {

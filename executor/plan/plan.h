@@ -32,10 +32,12 @@ struct SlotPlan {
   size_t inspect_offset = 0;
   // Instruction of the slot's own block that first writes it; 0 for a feed.
   uint32_t first_write = 0;
-  // Instruction of the slot's own block after which the fast shape gives its memory away; kNever when it does not.
+  // Instruction of the slot's own block after which the fast shape gives its memory away; kNever
+  // when it does not.
   static constexpr uint32_t kNever = UINT32_MAX;
   uint32_t released_after = kNever;
-  // The fast shape lets an output of that instruction take the memory over: after it ran the value has gone.
+  // The fast shape lets an output of that instruction take the memory over: after it ran the value
+  // has gone.
   bool taken_in_place = false;
   // Scope variables: an op reads the value before any op of the program has written it.
   bool read_first = false;
@@ -68,7 +70,8 @@ struct BlockPlan {
 
 enum class PlanShape : uint8_t { kFast, kInspect };
 
-// A program compiled for some feeds with their shapes, and fetches: plain data, but for the watch bytes.
+// A program compiled for some feeds with their shapes, and fetches: plain data, but for the watch
+// bytes.
 struct Plan : std::enable_shared_from_this<Plan> {
   uint64_t id = 0;  // unique in the process
   std::shared_ptr<const Program> program;
@@ -109,7 +112,8 @@ struct FeedType {
 void PlanMemory(Plan& plan);
 
 // Verifies, infers all shapes, chooses kernels, plans memory. Feeds must have known sizes.
-std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
+std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program,
+                              const std::vector<FeedType>& feeds,
                               const std::vector<std::string>& fetches);
 
 }  // namespace opstep

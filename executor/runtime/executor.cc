@@ -42,7 +42,8 @@ struct Executor::Entry {
   std::vector<std::string> fetches;
   std::shared_ptr<CompiledPlan> plan;
 
-  bool Is(const Program& wanted, const std::vector<Feed>& given, const std::vector<std::string>& names) const {
+  bool Is(const Program& wanted, const std::vector<Feed>& given,
+          const std::vector<std::string>& names) const {
     if (program != wanted.id() || version != wanted.version() || fetches != names) return false;
     if (feeds.size() != given.size()) return false;
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -68,7 +69,11 @@ std::shared_ptr<CompiledPlan> Executor::PlanFor(const std::shared_ptr<const Prog
     entries_.splice(entries_.begin(), entries_, it);
     return entries_.front().plan;
   }
-  Entry entry{.program = program->id(), .version = program->version(), .feeds = {}, .fetches = fetches, .plan = {}};
+  Entry entry{.program = program->id(),
+              .version = program->version(),
+              .feeds = {},
+              .fetches = fetches,
+              .plan = {}};
   for (const Feed& feed : feeds) entry.feeds.push_back({feed.name, feed.tensor.type()});
   entry.plan = std::make_shared<CompiledPlan>(Compile(program, entry.feeds, fetches));
   entries_.push_front(std::move(entry));
@@ -76,7 +81,8 @@ std::shared_ptr<CompiledPlan> Executor::PlanFor(const std::shared_ptr<const Prog
   return entries_.front().plan;
 }
 
-std::vector<Tensor> Executor::Run(const std::shared_ptr<const Program>& program, const std::vector<Feed>& feeds,
+std::vector<Tensor> Executor::Run(const std::shared_ptr<const Program>& program,
+                                  const std::vector<Feed>& feeds,
                                   const std::vector<std::string>& fetches, Scope& scope) {
   return PlanFor(program, feeds, fetches)->Run(feeds, scope);
 }

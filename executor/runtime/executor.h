@@ -36,14 +36,15 @@ class CompiledPlan {
   std::vector<std::unique_ptr<Frame>> frames_;
 };
 
-// Compiles on the first call for a program, its version, feeds with their types, and fetches; then from a
-// cache of the latest 32 plans.
+// Compiles on the first call for a program, its version, feeds with their types, and fetches; then
+// from a cache of the latest 32 plans.
 class Executor {
  public:
   Executor();
   ~Executor();
-  std::vector<Tensor> Run(const std::shared_ptr<const Program>& program, const std::vector<Feed>& feeds,
-                          const std::vector<std::string>& fetches, Scope& scope);
+  std::vector<Tensor> Run(const std::shared_ptr<const Program>& program,
+                          const std::vector<Feed>& feeds, const std::vector<std::string>& fetches,
+                          Scope& scope);
   std::shared_ptr<CompiledPlan> PlanFor(const std::shared_ptr<const Program>& program,
                                         const std::vector<Feed>& feeds,
                                         const std::vector<std::string>& fetches);

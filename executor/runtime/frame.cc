@@ -13,7 +13,8 @@ Frame::Level::Level(Frame* frame, int block, uint64_t iteration)
   this->block = block;
   this->iteration = iteration;
   // The loop does not write down where it is; the context of the block around knows.
-  if (Level* outer = frame->top_) outer->instruction = static_cast<const Instruction*>(outer->context.call);
+  if (Level* outer = frame->top_)
+    outer->instruction = static_cast<const Instruction*>(outer->context.call);
   frame->top_ = this;
 }
 
@@ -28,7 +29,8 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
   for (size_t i = 0; i < plan_->slots.size(); ++i) {
     const SlotPlan& slot = plan_->slots[i];
     slots_.emplace_back(slot.storage == Storage::kNothing ? Tensor() : Tensor(slot.type));
-    if (slot.storage == Storage::kArena) slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
+    if (slot.storage == Storage::kArena)
+      slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
   }
 }
 
@@ -48,16 +50,20 @@ Tensor Frame::Fetch(uint32_t slot) const {
 }
 
 void Frame::BindFeeds(const std::vector<Feed>& feeds) {
-  for (size_t i = 0; i < feeds.size(); ++i) slots_[plan_->feed_slots[i]].data = feeds[i].tensor.data;
+  for (size_t i = 0; i < feeds.size(); ++i)
+    slots_[plan_->feed_slots[i]].data = feeds[i].tensor.data;
 }
 
 void Frame::BindScope(Scope& scope) {
   for (const uint32_t index : plan_->scope_slots) {
     const SlotPlan& slot = plan_->slots[index];
-    Tensor value = slot.read_first ? scope.Find(slot.name) : scope.FindOrAllocate(slot.name, slot.type);
-    OPSTEP_CHECK(value, "'", slot.name, "' has no value yet: run the startup program first, or set it in the scope");
+    Tensor value =
+        slot.read_first ? scope.Find(slot.name) : scope.FindOrAllocate(slot.name, slot.type);
+    OPSTEP_CHECK(value, "'", slot.name,
+                 "' has no value yet: run the startup program first, or set it in the scope");
     OPSTEP_CHECK(value.type() == slot.type, "'", slot.name, "' is ", slot.type.ToString(),
-                 " in program '", plan_->program_name, "' but ", value.type().ToString(), " in the scope");
+                 " in program '", plan_->program_name, "' but ", value.type().ToString(),
+                 " in the scope");
     slots_[index] = std::move(value);
   }
 }
@@ -81,7 +87,8 @@ void Frame::UseShape(int block, PlanShape shape) {
   if (arena == nullptr) arena = AllocateAligned(fast ? plan_->fast_bytes : plan_->inspect_bytes);
   for (const uint32_t index : slots_of_block_[block]) {
     const SlotPlan& slot = plan_->slots[index];
-    slots_[index].data = static_cast<char*>(arena.get()) + (fast ? slot.fast_offset : slot.inspect_offset);
+    slots_[index].data =
+        static_cast<char*>(arena.get()) + (fast ? slot.fast_offset : slot.inspect_offset);
   }
   shapes_[block] = shape;
   bound_[block] = true;
@@ -114,10 +121,13 @@ ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const
     if (slot.read_first) return ValueState::kPresent;
   }
   // A variable that a block around it also wrote is written before any sub-block runs.
-  const bool written = slot.first_write < at || (slot.first_write == at && (done || inner != nullptr));
+  const bool written =
+      slot.first_write < at || (slot.first_write == at && (done || inner != nullptr));
   if (!written) return ValueState::kNotWritten;
-  if (slot.storage != Storage::kArena || shapes_[slot.block] == PlanShape::kInspect) return ValueState::kPresent;
-  const bool gone = at > slot.released_after || (at == slot.released_after && done && slot.taken_in_place);
+  if (slot.storage != Storage::kArena || shapes_[slot.block] == PlanShape::kInspect)
+    return ValueState::kPresent;
+  const bool gone =
+      at > slot.released_after || (at == slot.released_after && done && slot.taken_in_place);
   if (!gone) return ValueState::kPresent;
   if (released_by != nullptr) *released_by = &plan_->blocks[slot.block].code[slot.released_after];
   return ValueState::kReleased;

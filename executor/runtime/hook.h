@@ -36,9 +36,9 @@ class FrameView {
   virtual const Tensor& tensor(uint32_t slot) const = 0;
 };
 
-// The one way into a run. Calls come from the thread that runs and may block it. BeforeOp and AfterOp are
-// called only for instructions whose watch byte asks for it. A hook may throw nothing but Error
-// and Interrupted, which end the run.
+// The one way into a run. Calls come from the thread that runs and may block it. BeforeOp and
+// AfterOp are called only for instructions whose watch byte asks for it. A hook may throw nothing
+// but Error and Interrupted, which end the run.
 class Hook {
  public:
   virtual ~Hook() = default;
@@ -51,8 +51,9 @@ class Hook {
   virtual void LeaveBlock(const FrameView&) {}
 };
 
-// The process's hook: every run looks for it at its start and at each start of a block. With a hook the
-// inspectable shape of a plan is run. Null takes it away; a run that is inside it keeps it alive.
+// The process's hook: every run looks for it at its start and at each start of a block. With a hook
+// the inspectable shape of a plan is run. Null takes it away; a run that is inside it keeps it
+// alive.
 void SetHook(std::shared_ptr<Hook> hook);
 std::shared_ptr<Hook> CurrentHook();
 
@@ -61,7 +62,8 @@ std::shared_ptr<Hook> CurrentHook();
 void SetInterruptPoll(void (*poll)());
 void PollInterrupt();
 
-// An error of an op, with its type before and its place after: "[log] … (train.py:41, op #12 log_0)".
+// An error of an op, with its type before and its place after: "[log] … (train.py:41, op #12
+// log_0)".
 class OpError : public Error {
  public:
   using Error::Error;

@@ -70,7 +70,9 @@ class Ticker {
       }
       for (auto& [plan, run] : runs_) {
         // A run that has just begun is not asked yet.
-        if (run.seen) ForEach(*plan, [](auto& watch) { watch.fetch_or(watch::kPoll, std::memory_order_relaxed); });
+        if (run.seen)
+          ForEach(*plan,
+                  [](auto& watch) { watch.fetch_or(watch::kPoll, std::memory_order_relaxed); });
         run.seen = true;
       }
     }
@@ -87,7 +89,9 @@ ActiveRun::ActiveRun(const Plan& plan) : plan_(plan) { Ticker::Get().Add(plan); 
 ActiveRun::~ActiveRun() { Ticker::Get().Remove(plan_); }
 
 void PollRun(const Plan& plan) {
-  ForEach(plan, [](auto& watch) { watch.fetch_and(static_cast<uint8_t>(~watch::kPoll), std::memory_order_relaxed); });
+  ForEach(plan, [](auto& watch) {
+    watch.fetch_and(static_cast<uint8_t>(~watch::kPoll), std::memory_order_relaxed);
+  });
   PollInterrupt();
 }
 

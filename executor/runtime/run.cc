@@ -33,7 +33,8 @@ void Frame::RunWatched(const Instruction& instruction, Level& level) {
   if ((watch & watch::kBefore) && hook_ != nullptr) hook_->BeforeOp(*this);
   instruction.run(level.context);
   // The hook may have asked for it only now, in BeforeOp.
-  if (!(instruction.watch.load(std::memory_order_relaxed) & watch::kAfter) || hook_ == nullptr) return;
+  if (!(instruction.watch.load(std::memory_order_relaxed) & watch::kAfter) || hook_ == nullptr)
+    return;
   level.instruction = &instruction;
   after_ = true;
   hook_->AfterOp(*this);

@@ -10,8 +10,8 @@
 
 namespace opstep {
 
-// Values that outlast a run, by name. Safe to use from several threads; two runs that write one variable at the
-// same time race on its elements, as they would in NumPy.
+// Values that outlast a run, by name. Safe to use from several threads; two runs that write one
+// variable at the same time race on its elements, as they would in NumPy.
 class Scope {
  public:
   // Null data when there is no such variable.

@@ -54,10 +54,14 @@ class Run:
     async def digest(self) -> str:
         assert await self.ended == 0, self.output
         await asyncio.sleep(0.1)
-        return next(line.split()[1] for line in self.output.splitlines() if line.startswith("digest"))
+        return next(
+            line.split()[1] for line in self.output.splitlines() if line.startswith("digest")
+        )
 
 
-def digest_with(script: Path, scenario: Callable[[Run], Awaitable[None]], *, entry: bool = False) -> str:
+def digest_with(
+    script: Path, scenario: Callable[[Run], Awaitable[None]], *, entry: bool = False
+) -> str:
     async def main() -> str:
         debugger = Debugger()
         await debugger.listen()
@@ -81,7 +85,10 @@ def script() -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(script: Path) -> str:
     done = subprocess.run(
-        [sys.executable, str(script), "--steps", str(STEPS)], capture_output=True, text=True, check=True
+        [sys.executable, str(script), "--steps", str(STEPS)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()[1]
 

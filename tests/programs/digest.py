@@ -44,7 +44,9 @@ random = np.random.default_rng(0)
 digest = hashlib.sha256()
 for _ in range(options.steps):
     rows = random.integers(0, len(images), 64)
-    values = exe.run(main, feed={"x": images[rows], "label": labels[rows]}, fetch_list=[loss, total])
+    values = exe.run(
+        main, feed={"x": images[rows], "label": labels[rows]}, fetch_list=[loss, total]
+    )
     for value in values:
         digest.update(value.tobytes())
 scope = opstep.global_scope()
