@@ -1,4 +1,4 @@
-"""Steps a second through the Debug Adapter Protocol, with a stackTrace after each, beside debugpy."""
+"""Steps a second through the Debug Adapter Protocol, each with a stackTrace, beside debugpy."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def stopped_in_main(session: Session) -> Json:
 
 
 def past_startup(session: Session) -> Json:
-    """Patterns, and lines with all that was made there, take the ops that initialise parameters too."""
+    """Patterns, and lines with all that was made there, also take what fills the parameters."""
     stop = session.stopped("breakpoint")
     while (run := session.stack(stop["threadId"])[1]["name"]) == "run 1 of startup":
         go_on(session, stop)

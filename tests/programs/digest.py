@@ -1,4 +1,4 @@
-"""Trains on the digits with a loop inside the program, then prints a digest of every parameter and loss."""
+"""Trains on the digits, with a loop inside, then prints a digest of all parameters and losses."""
 
 import argparse
 import hashlib
