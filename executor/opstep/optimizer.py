@@ -31,10 +31,14 @@ class Optimizer:
             if not pairs:
                 raise Error(f"'{loss.name}' depends on no trainable parameter: nothing to minimize")
             rates: dict[str, Variable] = {}
+            taken = set(main._core.op_names())
             for parameter, gradient in pairs:
                 if parameter.dtype not in rates:
                     rates[parameter.dtype] = self._rate(main, parameter.dtype)
-                self._update(parameter, gradient, rates[parameter.dtype])
+                name = f"{parameter.name}.{type(self).__name__.lower()}"
+                if name in taken:  # another loss changes the parameter too
+                    name = main.unique_name(name)
+                self._update(parameter, gradient, rates[parameter.dtype], name)
         return pairs
 
     def _rate(self, main: Program, dtype: str) -> Variable:
@@ -44,12 +48,12 @@ class Optimizer:
         add_startup_value(rate, Constant(self.learning_rate))
         return rate
 
-    def _update(self, parameter: Variable, gradient: Variable, rate: Variable) -> None:
+    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, name: str) -> None:
         raise NotImplementedError
 
 
 class SGD(Optimizer):
     """Gradient descent: parameter -= learning_rate * gradient."""
 
-    def _update(self, parameter: Variable, gradient: Variable, rate: Variable) -> None:
-        ops.sgd(parameter, gradient, rate, param_out=parameter, name=f"{parameter.name}.sgd")
+    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, name: str) -> None:
+        ops.sgd(parameter, gradient, rate, param_out=parameter, name=name)

@@ -23,20 +23,21 @@ class Backward {
     // A copy: the block grows while gradient ops are added.
     ops_.assign(program.block(0).ops().begin(), program.block(0).ops().end());
     for (size_t i = 0; i < ops_.size(); ++i) {
-      for (const std::string& name : FlatOutputs(ops_[i])) last_writer_[name] = static_cast<int>(i);
+      for (const std::string& name : FlatOutputs(ops_[i])) writers_[name].push_back(static_cast<int>(i));
     }
   }
 
   std::vector<std::pair<std::string, std::string>> Run(const std::vector<std::string>& wanted) {
     CheckLoss();
     FindPath(wanted);
+    ChooseNames();
     Seed();
     for (int i = static_cast<int>(ops_.size()) - 1; i >= 0; --i) {
       if (on_path_[i]) Differentiate(i);
     }
     std::vector<std::pair<std::string, std::string>> result;
     for (const std::string& name : sources_) {
-      if (Finish(name)) result.emplace_back(name, GradName(name));
+      if (Finish(name)) result.emplace_back(name, Grad(name));
     }
     for (const std::string& name : wanted) {
       OPSTEP_CHECK(given_.count(name) != 0, "'", loss_, "' does not depend on '", name,
@@ -55,7 +56,7 @@ class Backward {
     OPSTEP_CHECK(type.dims.known() && type.dims.numel() == 1 && IsFloat(type.dtype),
                  "a loss must be one float, but '", loss_, "' is ", type.ToString(),
                  ": take its mean or sum first");
-    OPSTEP_CHECK(last_writer_.count(loss_) != 0, "no op computes '", loss_, "'");
+    OPSTEP_CHECK(writers_.count(loss_) != 0, "no op computes '", loss_, "'");
     OPSTEP_CHECK(program_.FindVarHere(0, GradName(loss_)) == nullptr, "the gradient of '", loss_,
                  "' is in the program already");
   }
@@ -101,6 +102,30 @@ class Backward {
     }
   }
 
+  // Gradients of another loss may be there already and still be wanted: ours get a number then.
+  void ChooseNames() {
+    const auto taken = [&](const std::string& name) {
+      return program_.FindVarHere(0, Grad(name)) != nullptr ||
+             program_.FindVarHere(0, Grad(name) + "@1") != nullptr;
+    };
+    const auto any_taken = [&] {
+      return taken(loss_) || std::any_of(expected_.begin(), expected_.end(),
+                                         [&](const auto& it) { return taken(it.first); });
+    };
+    for (int i = 1; any_taken(); ++i) suffix_ = Cat("_", i);
+  }
+
+  std::string Grad(const std::string& name) const { return GradName(name) + suffix_; }
+
+  // How often a variable has been written before an op runs.
+  int Version(const std::string& name, int index) const {
+    const auto it = writers_.find(name);
+    if (it == writers_.end()) return 0;
+    const std::vector<int>& writers = it->second;
+    return static_cast<int>(std::lower_bound(writers.begin(), writers.end(), index) -
+                            writers.begin());
+  }
+
   bool Differentiable(const std::string& name) const {
     const proto::VarDesc* var = program_.FindVarHere(0, name);
     return var != nullptr && !var->stop_gradient() && IsFloat(static_cast<DType>(var->dtype()));
@@ -117,7 +142,7 @@ class Backward {
   }
 
   void Seed() {
-    const proto::OpDesc& writer = ops_[last_writer_.at(loss_)];
+    const proto::OpDesc& writer = ops_[writers_.at(loss_).back()];
     const VarType type = TypeOf(*program_.FindVarHere(0, loss_));
     proto::OpDesc op =
         GradientOp(writer, GetOp(OpRole::kFill).schema.type, writer.name() + ".grad_seed");
@@ -126,16 +151,21 @@ class Backward {
     *op.add_attrs() = FloatAttr("value", 1.0);
     proto::Slot& out = *op.add_outputs();
     out.set_name(GetOp(OpRole::kFill).schema.outputs[0].name);
-    out.add_vars(GradName(loss_));
+    out.add_vars(Grad(loss_));
     AppendOp(program_, 0, std::move(op));
-    given_[loss_] = {GradName(loss_)};
+    given_[loss_] = {Grad(loss_)};
+    version_[loss_] = static_cast<int>(writers_.at(loss_).size());
     finished_.insert(loss_);
   }
 
-  // A fresh name for one more gradient of a variable.
-  std::string NextGradient(const std::string& name) {
+  // A fresh name for one more gradient of a variable, as an op read it.
+  std::string NextGradient(const std::string& name, int reader) {
+    const int version = version_.try_emplace(name, Version(name, reader)).first->second;
+    OPSTEP_CHECK(version == Version(name, reader), "'", name, "' is overwritten on the way to '",
+                 loss_, "', so its gradient is not defined: write into a new variable",
+                 program_.Place(ops_[reader]));
     std::vector<std::string>& given = given_[name];
-    std::string grad = GradName(name);
+    std::string grad = Grad(name);
     if (expected_[name] > 1) grad += Cat("@", given.size() + 1);
     given.push_back(grad);
     return grad;
@@ -154,7 +184,7 @@ class Backward {
     for (const std::string& part : it->second) in.add_vars(part);
     proto::Slot& out = *op.add_outputs();
     out.set_name(sum.outputs[0].name);
-    out.add_vars(GradName(name));
+    out.add_vars(Grad(name));
     AppendOp(program_, 0, std::move(op));
     return true;
   }
@@ -166,7 +196,10 @@ class Backward {
   std::vector<proto::OpDesc> ops_;
   std::vector<bool> on_path_;
   std::vector<std::string> sources_;
-  std::unordered_map<std::string, int> last_writer_;
+  std::unordered_map<std::string, std::vector<int>> writers_;
+  // Which of a variable's values its gradients are for.
+  std::unordered_map<std::string, int> version_;
+  std::string suffix_;
   std::unordered_map<std::string, int> expected_;
   std::unordered_map<std::string, std::vector<std::string>> given_;
   std::unordered_map<std::string, const proto::OpDesc*> last_forward_;
@@ -182,7 +215,7 @@ class Backward::Rule : public GradContext {
 
   std::string OutGrad(std::string_view slot, int i) const override {
     const std::string name = op_.Outputs(slot).at(i);
-    return pass_.given_.count(name) != 0 ? GradName(name) : "";
+    return pass_.given_.count(name) != 0 ? pass_.Grad(name) : "";
   }
 
   std::string InGrad(std::string_view slot, int i) const override {
@@ -190,7 +223,7 @@ class Backward::Rule : public GradContext {
     if (i >= static_cast<int>(names.size()) || pass_.expected_.count(names[i]) == 0) return "";
     // A rule may ask twice for the gradient of the same place.
     const auto [it, added] = names_.try_emplace(Cat(slot, "/", i));
-    if (added) it->second = pass_.NextGradient(names[i]);
+    if (added) it->second = pass_.NextGradient(names[i], index_);
     pass_.last_forward_[names[i]] = &op_.desc();
     return it->second;
   }
@@ -228,10 +261,10 @@ class Backward::Rule : public GradContext {
  private:
   // The gradient op would see another value than the forward op saw.
   void CheckNotOverwritten(const std::string& name, bool shape_only) const {
-    const auto it = pass_.last_writer_.find(name);
-    if (shape_only || it == pass_.last_writer_.end() || it->second <= index_) return;
-    Fail("'", name, "' is overwritten by op #", pass_.ops_[it->second].id(), " ",
-         pass_.ops_[it->second].name(),
+    const auto it = pass_.writers_.find(name);
+    if (shape_only || it == pass_.writers_.end() || it->second.back() <= index_) return;
+    const proto::OpDesc& writer = pass_.ops_[it->second.back()];
+    Fail("'", name, "' is overwritten by op #", writer.id(), " ", writer.name(),
          " after it was used, so the gradient would be wrong: write into a new variable",
          pass_.program_.Place(op_.desc()));
   }
@@ -248,7 +281,7 @@ void Backward::Differentiate(int index) {
   for (const std::string& name : FlatOutputs(op)) {
     if (name.empty()) continue;
     OPSTEP_CHECK(
-        given_.count(name) == 0 || last_writer_.at(name) == index, "'", name,
+        given_.count(name) == 0 || version_.at(name) == Version(name, index + 1), "'", name,
         "' is written more than once, so its gradient is not defined: write into a new variable",
         program_.Place(op));
     any = Finish(name) || any;
