@@ -23,17 +23,21 @@ std::string NearestLines(const std::set<uint32_t>& lines, uint32_t line) {
 struct Matches {
   const Plan& plan;
   std::vector<std::vector<char>> hit;
+  std::vector<std::vector<std::vector<uint32_t>>> visit;
 
   Matches(const Plan& p, const Matcher& matcher) : plan(p) {
     for (const BlockPlan& block : plan.blocks) {
-      std::vector<char>& row = hit.emplace_back();
-      for (const Instruction& instruction : block.code)
-        row.push_back(matcher.Matches(*instruction.op));
+      std::vector<char>& hits = hit.emplace_back();
+      std::vector<std::vector<uint32_t>>& visits = visit.emplace_back();
+      for (const Instruction& instruction : block.code) {
+        hits.push_back(matcher.Matches(*instruction.op));
+        visits.push_back(hits.back() ? matcher.Visit(*instruction.op) : std::vector<uint32_t>());
+      }
     }
   }
   // A body whose op was made on the same line is part of that op's run.
   bool StartsRun(size_t block, uint32_t index) const {
-    if (index > 0) return !hit[block][index - 1];
+    if (index > 0) return !hit[block][index - 1] || visit[block][index - 1] != visit[block][index];
     const BlockPlan& b = plan.blocks[block];
     return b.parent < 0 || !hit[b.parent][b.parent_index];
   }

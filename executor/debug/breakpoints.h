@@ -24,7 +24,7 @@ class Breakpoints {
 
   // Resolves all of them against a plan and puts them into its facts.
   void Bind(const Plan& plan, KnownPlan& known);
-  // The condition could not be evaluated: told once, and the breakpoint does not stop there.
+  // The condition could not be evaluated: told once.
   void ConditionFailed(uint32_t id, const std::string& error);
 
   // All, in the order in which they were set; they count as told.

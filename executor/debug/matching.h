@@ -15,6 +15,9 @@ class Matcher {
  public:
   virtual ~Matcher() = default;
   virtual bool Matches(const proto::OpDesc& op) const = 0;
+  // Which visit to the place an op that matches belongs to: ops with equal visits that follow one
+  // another are stopped at once.
+  virtual std::vector<uint32_t> Visit(const proto::OpDesc&) const { return {}; }
 
   static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);
 };

@@ -111,8 +111,13 @@ void Plans::Clear() {
 uint32_t Plans::LineNumber(const Plan& plan, const proto::OpDesc& op) {
   std::string key;
   if (op.stack_size() > 0) {
-    const proto::CodeFrame& frame = plan.desc.frames(op.stack(0));
-    key = Cat(plan.desc.strings(frame.file()), ":", frame.line(), op.forward_op() ? ":grad" : "");
+    // The callers count too: a line of a helper is another line each time it is called from
+    // elsewhere.
+    for (const uint32_t index : op.stack()) {
+      const proto::CodeFrame& frame = plan.desc.frames(static_cast<int>(index));
+      key += Cat(plan.desc.strings(frame.file()), ":", frame.line(), "\n");
+    }
+    if (op.forward_op() != 0) key += "grad";
   } else {
     // Nobody's line: each such op is a line of its own, so that stepping by lines stops there.
     key = Cat(plan.program_id, "#", op.id());

@@ -81,7 +81,7 @@ class Session final : public Hook,
   // session_hook.cc
   std::shared_ptr<ThreadState> ThisThread();
   std::vector<uint32_t> Hits(const std::vector<Binding>& bindings, ThreadState& thread,
-                             const FrameView& frame);
+                             const FrameView& frame, std::string* failure);
   void Stop(ThreadState& thread, const FrameView& frame, Request request);
   void Wait(Lock& lock, ThreadState& thread, const FrameView& frame);
 

@@ -116,9 +116,10 @@ void Session::EnterBlock(const FrameView& frame) {
   });
 }
 
-// Those breakpoints whose conditions hold.
+// Those breakpoints whose conditions hold, or fail: nobody would learn otherwise that one never
+// stops.
 std::vector<uint32_t> Session::Hits(const std::vector<Binding>& bindings, ThreadState& thread,
-                                    const FrameView& frame) {
+                                    const FrameView& frame, std::string* failure) {
   std::vector<uint32_t> hits;
   for (const Binding& binding : bindings) {
     const uint64_t key = EntryKey(thread, &frame.top(), binding.run_start);
@@ -132,7 +133,7 @@ std::vector<uint32_t> Session::Hits(const std::vector<Binding>& bindings, Thread
       Lock lock(mutex_);
       breakpoints_.ConditionFailed(binding.breakpoint, error.what());
       SendChanges();
-      continue;
+      *failure = Cat("the condition of breakpoint ", binding.breakpoint, " failed: ", error.what());
     }
     if (binding.once_in_run) thread.fired[binding.breakpoint] = key;
     hits.push_back(binding.breakpoint);
@@ -166,7 +167,7 @@ void Session::BeforeOp(const FrameView& frame) {
       }
     }
     if (look) thread.before[frame.top().instruction] = LookAtRewritten(frame);
-    request.breakpoints = Hits(bindings, thread, frame);
+    request.breakpoints = Hits(bindings, thread, frame, &request.message);
     if (request.reason || !request.breakpoints.empty()) Stop(thread, frame, std::move(request));
   });
 }
@@ -198,7 +199,7 @@ void Session::AfterOp(const FrameView& frame) {
         request.message = std::move(found->message);
       }
     }
-    request.breakpoints = Hits(bindings, thread, frame);
+    request.breakpoints = Hits(bindings, thread, frame, &request.message);
     if (request.reason || !request.breakpoints.empty()) Stop(thread, frame, std::move(request));
   });
 }

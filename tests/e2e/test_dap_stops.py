@@ -259,3 +259,42 @@ def test_pause_stops_a_running_script(programs: Path) -> None:
             assert frames[0]["source"]["path"] == str(programs / "mlp.py")
             session.request("continue", {"threadId": thread})
         session.event("output", lambda body: "loss" in body["output"])
+
+
+def test_a_condition_that_fails_stops_and_says_why(programs: Path) -> None:
+    script = programs / "mlp.py"
+    with Session() as session:
+        session.start(script, "--steps", "1", lines=at(script, "hidden", condition="X > 0"))
+        stop = session.stopped("breakpoint")
+        assert "the condition of breakpoint" in stop["text"]
+        assert "use any() or all()" in stop["text"]
+
+
+def test_a_line_of_a_helper_stops_for_each_caller(programs: Path) -> None:
+    script = programs / "helper.py"
+    with Session() as session:
+        session.start(script, lines=at(script, "inside"))
+        for op in ("fc_0.matmul", "fc_1.matmul"):
+            stop = session.stopped("breakpoint")
+            assert session.top(stop["threadId"])["name"].startswith(op)
+            go_on(session, stop)
+        assert session.ends() == 0
+
+
+def test_the_line_that_calls_a_helper_stops_too(programs: Path) -> None:
+    script = programs / "helper.py"
+    with Session() as session:
+        session.start(script, lines=at(script, "second"))
+        stop = session.stopped("breakpoint")
+        assert session.top(stop["threadId"])["name"].startswith("fc_1.matmul")
+        go_on(session, stop)
+        assert session.ends() == 0
+
+
+def test_stepping_by_line_goes_from_caller_to_caller(programs: Path) -> None:
+    script = programs / "helper.py"
+    with Session() as session:
+        session.start(script, lines=at(script, "first"))
+        thread = session.stopped("breakpoint")["threadId"]
+        assert session.step("next", thread)["name"].startswith("fc_1.matmul")
+        assert session.step("next", thread)["line"] == marker(script, "loss")
