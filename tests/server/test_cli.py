@@ -210,6 +210,26 @@ def test_commands_from_a_pipe_and_the_empty_line():
     assert result.returncode == 1  # Because of 'nope', which did not end it.
 
 
+@pytest.mark.parametrize("command", ["stepi 9", "nexti 9", "step 9", "next 9"])
+def test_a_count_of_steps_ends_at_a_stop_of_another_kind(command: str):
+    lines, _ = batch("tbreak matmul", "break log", "run", command)
+    told = [line.rpartition(": ")[2] for line in lines if line.startswith("stopped")]
+    assert told == ["breakpoint 1", "step", "step", "breakpoint 2"]
+
+
+def test_a_count_of_continues_ends_at_a_fault():
+    lines, code = batch("break add", "catch nan", "run", "continue 9")
+    told = [line.split(": ")[1] for line in lines if line.startswith("stopped")]
+    assert told == ["breakpoint 1"] * 4 + ["NaN"]
+    assert code == 3
+
+
+def test_a_count_of_steps_ends_with_the_script():
+    lines, code = batch("tbreak log", "run", "stepi 99")
+    assert lines[-1] == "the script ended with exit code 0"
+    assert code == 0
+
+
 def test_ctrl_c_ends_a_batch_and_its_script():
     process = subprocess.Popen(
         [*OPSTEP, "debug", "--batch", "-ex", "run", SCRIPT, "--endless"],

@@ -99,6 +99,23 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
     assert "stepi" in (tmp_path / "opstep" / "history").read_text()
 
 
+def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
+    with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("tbreak add\r")
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect(r"breakpoint 1")
+        t.type("stepi 1000000\r")
+        t.expect(r"run 3: step")
+        t.type("\x03")
+        t.expect(r"\(opstep\)")
+        t.type("print x\r")
+        t.expect(r"x = 0\.25")
+        t.type("stepi\r")
+        t.expect(r"run \d+: step")
+
+
 def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):
     with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
         t.expect(r"\(opstep\)")

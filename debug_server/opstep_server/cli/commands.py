@@ -50,7 +50,7 @@ The condition is an expression, see 'help expressions'. When it names an output 
 is after the op, otherwise before it.
 A breakpoint that matches nothing yet is pending and binds by itself when such an op appears."""
 
-_TIMES = "With a number it does so that many times."
+_TIMES = "With a number it does so that many times, up to a stop of another kind or Ctrl-C."
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -93,7 +93,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "continue", ("c",), "continue [TIMES]",
         "go on to the next stop",
-        "Ctrl-C pauses a running script at its next op. " + _TIMES, going.continue_, repeats=True,
+        "Ctrl-C pauses a running script at its next op.\n" + _TIMES, going.continue_, repeats=True,
     ),
     Command(
         "step", ("s",), "step [TIMES]",

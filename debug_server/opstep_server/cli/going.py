@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError, ResumeMode, StepUnit
+from opstep_server.wire import debug_pb2 as pb
 
 
 async def run(session: Session, args: str) -> None:
@@ -14,16 +15,18 @@ async def run(session: Session, args: str) -> None:
 
 async def continue_(session: Session, args: str) -> None:
     times = _count(args)
+    if session.running and session.stopped is None:
+        await session.wait()
+        return
     for _ in range(times):
-        if session.running and session.stopped is None:
-            await session.wait()
-            continue
         session.stop  # noqa: B018  # Raises when there is nothing to continue.
         # All of them: a thread that stays behind would block those that wait for it.
         for thread in session.debugger.threads:
             if thread.stopped is not None:
                 await session.debugger.resume(thread.id, "continue")
-        await session.wait()
+        stopped = await session.wait(counted=times > 1)
+        if session.interrupted or stopped is None or stopped.reason != pb.STOP_BREAKPOINT:
+            return
 
 
 async def step(session: Session, args: str) -> None:
@@ -47,9 +50,13 @@ async def finish(session: Session, args: str) -> None:
 
 
 async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:
-    for _ in range(_count(args)):
+    times = _count(args)
+    for _ in range(times):
         await session.debugger.resume(session.thread.id, mode, unit)
-        await session.wait()
+        stopped = await session.wait(counted=times > 1)
+        # Whatever else stops is what the person wants to see.
+        if session.interrupted or stopped is None or stopped.reason != pb.STOP_STEP:
+            return
 
 
 async def quit_(session: Session, args: str) -> None:

@@ -34,6 +34,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 # How long the script's output must be quiet before a stop is told, so that the two stand in order.
 _SETTLE_SECONDS = 0.02
+# How long a step of many may take until Ctrl-C pauses it.
+_STEP_SECONDS = 0.1
 # How long a process may take from the end of its connection to its own.
 _END_SECONDS = 1.5
 
@@ -80,7 +82,10 @@ class Session:
         self._thread: Thread | None = None
         self._running = False
         self._waiting = False
+        self._counted = False
         self._interrupts = 0
+        # Ctrl-C came while the command ran.
+        self.interrupted = False
         self._outputs = 0
         self._news: asyncio.Queue[Event | _Interrupted] = asyncio.Queue()
         self._bound: set[int] = set()
@@ -150,31 +155,41 @@ class Session:
         c = self.catches
         await self.debugger.set_exceptions(nan=c.nan, inf=c.inf, error=c.error)
 
-    async def wait(self) -> None:
-        """Until a thread stops or the script ends, and says which."""
+    async def wait(self, counted: bool = False) -> pb.Stopped | None:
+        """Until a thread stops or the script ends, and says which; the stop if there was one."""
         self._waiting = True
+        self._counted = counted
         self._interrupts = 0
         try:
             while self._running:
                 event = await self._news.get()
                 if isinstance(event, _Interrupted):
                     self.screen.line("still running: 'continue' waits again, 'quit' ends it")
-                    return
+                    return None
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
                     await self._settle()
                     self.select(event.thread)
                     self.show_stop(event.stopped)
-                    return
+                    return event.stopped
                 self._tell(event)
+            return None
         finally:
             self._waiting = False
 
     async def interrupt(self) -> None:
         """Ctrl-C while the script runs."""
+        self.interrupted = True
+        if not self._waiting:
+            return  # The command that runs ends its count by itself.
         self._interrupts += 1
         if self._interrupts > 1:
             self._news.put_nowait(_Interrupted())
             return
+        if self._counted:
+            # The step's own stop is near: a pause that comes after it would stop what follows.
+            await asyncio.sleep(_STEP_SECONDS)
+            if not self._waiting:
+                return
         try:
             await self.debugger.pause()
         except DebuggerError as error:

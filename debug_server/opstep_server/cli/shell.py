@@ -76,6 +76,7 @@ class Shell:
                 command, args = self._repeat
             else:
                 return True
+            self._session.interrupted = False
             await command.handler(self._session, args)
         except DebuggerError as error:
             self._session.screen.error(str(error))
