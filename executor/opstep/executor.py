@@ -85,7 +85,7 @@ class Executor:
         scope: Scope | None = None,
     ) -> list[np.ndarray]:
         """Run the program once; gives the values of `fetch_list`."""
-        program = context.default_main_program() if program is None else program
+        program = _default() if program is None else program
         arrays = {}
         for key, value in (feed or {}).items():
             name = _name(key)
@@ -93,6 +93,16 @@ class Executor:
         fetches = [_name(item) for item in fetch_list or ()]
         scope = global_scope() if scope is None else scope
         return self._core.run(program._core, arrays, fetches, scope._core)
+
+
+def _default() -> Program:
+    program = context.default_main_program()
+    if not program.global_block().ops:
+        raise Error(
+            "no program was given and the default program has no ops: "
+            "name the one to run, as in exe.run(main, feed=...)"
+        )
+    return program
 
 
 class CompiledProgram:
@@ -150,7 +160,7 @@ def compile(
     scope: Scope | None = None,
 ) -> CompiledProgram:
     """The program as a function of its feeds, for loops in which every microsecond counts."""
-    program = context.default_main_program() if program is None else program
+    program = _default() if program is None else program
     feed_names, fetch_names = [_name(item) for item in feeds], [_name(item) for item in fetches]
     block = program.global_block()
     for what, names in (("cannot feed", feed_names), ("cannot fetch", fetch_names)):

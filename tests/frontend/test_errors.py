@@ -268,3 +268,12 @@ def test_wrong_arguments_of_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(opstep.Error, match="'continue' or 'wait', not 'panic'"):
         opstep.debug.connect("unix:/nowhere", on_disconnect="panic")
     assert not opstep.debug.attached()
+
+
+def test_running_an_empty_default_program(world) -> None:
+    main = opstep.Program("mine")
+    with opstep.program_guard(main):
+        x = layers.data("x", [None, 4])
+    with pytest.raises(opstep.Error) as error:
+        opstep.Executor().run(feed={"x": np.zeros((1, 4), np.float32)}, fetch_list=[x])
+    assert "name the one to run, as in exe.run(main, feed=...)" in sentence(error)
