@@ -33,6 +33,10 @@ class LaunchTarget:
     python: str | None = None
     # `program` is a module's name, as in `python -m`.
     module: bool = False
+    # "inherit": the script writes to our own stdout and stderr, and no Output tells of it.
+    output: Literal["events", "inherit"] = "events"
+    # What the script can read.
+    stdin: Literal["nothing", "inherit"] = "nothing"
 
 
 # ---- breakpoints ---------------------------------------------------------------------------------

@@ -75,12 +75,13 @@ class Process:
     ) -> None:
         pumps = [
             asyncio.create_task(_pump(relay, name, on_output))
-            for relay, name in zip(self._relays, STREAMS, strict=True)
+            for relay, name in zip(self._relays, STREAMS, strict=False)
         ]
         try:
             code = await _exit_code(self._process)
             self._ended.set()
-            await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
+            if pumps:
+                await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
         finally:
             for pump in pumps:
                 pump.cancel()
@@ -105,7 +106,7 @@ async def start(
     outlets: list[int] = []
     relays: list[subprocess.Popen[bytes]] = []
     try:
-        for _ in STREAMS:
+        for _ in STREAMS if target.output == "events" else ():
             inlet, outlet = os.pipe()
             outlets.append(outlet)
             try:
@@ -122,9 +123,9 @@ async def start(
                 os.close(inlet)
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
-            stdout=outlets[0],
-            stderr=outlets[1],
+            stdin=subprocess.DEVNULL if target.stdin == "nothing" else None,
+            stdout=outlets[0] if outlets else None,
+            stderr=outlets[1] if outlets else None,
             cwd=target.cwd,
             env=environment,
             start_new_session=True,

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,46 @@ def test_a_count_of_steps_ends_with_the_script():
     lines, code = batch("tbreak log", "run", "stepi 99")
     assert lines[-1] == "the script ended with exit code 0"
     assert code == 0
+
+
+def test_the_script_shares_output_and_input(tmp_path: Path):
+    script = tmp_path / "plain.py"
+    script.write_text(
+        "import os, sys\n"
+        "os.write(2, b'to stderr\\n')\n"
+        "print('read', repr(sys.stdin.read()))\n"
+        "os.write(2, b'no newline')\n"
+    )
+    both = tmp_path / "both"
+    for options, shown in (
+        (["--batch", "-ex", "run"], "read 'run\\n'"),
+        ([], "read ''"),
+    ):
+        with both.open("w") as out:
+            subprocess.run(
+                [*OPSTEP, "debug", *options, str(script)],
+                input="run\n", stdout=out, stderr=out, text=True, timeout=60, check=True,
+            )  # fmt: skip
+        assert both.read_text().splitlines() == [
+            "(opstep) run",
+            "to stderr",
+            shown,
+            "no newlinethe script ended with exit code 0",
+        ]
+
+
+def test_steps_do_not_wait_for_the_clock():
+    began = time.monotonic()
+    batch("tbreak matmul", "run")
+    once = time.monotonic() - began
+    began = time.monotonic()
+    result = opstep(
+        "debug", "--batch", "-ex", "tbreak matmul", "-ex", "run", "-ex", "stepi 400", SCRIPT,
+        "--endless",
+    )  # fmt: skip
+    assert result.stdout.count("stopped at") == 401
+    # 100 runs of the script sleep 0.01 s each.
+    assert time.monotonic() - began - once < 5
 
 
 def test_ctrl_c_ends_a_batch_and_its_script():

@@ -52,10 +52,10 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*args: str, **env: str) -> Iterator[Terminal]:
+def terminal(*args: str, script: str = "scripted_train.py", **env: str) -> Iterator[Terminal]:
     ours, theirs = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", START, "debug", "scripted_train.py", *args],
+        [sys.executable, "-c", START, "debug", script, *args],
         cwd=HERE,
         env={**os.environ, "TERM": "xterm-256color", **env},
         stdin=theirs,
@@ -114,6 +114,16 @@ def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
         t.expect(r"x = 0\.25")
         t.type("stepi\r")
         t.expect(r"run \d+: step")
+
+
+def test_the_script_sees_the_terminal(tmp_path: Path):
+    script = tmp_path / "tty.py"
+    script.write_text("import os, sys\nprint([os.isatty(i) for i in (0, 1, 2)])\n")
+    with terminal(script=str(script), XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect(r"\[False, True, True\]")
+        t.expect(r"the script ended with exit code 0")
 
 
 def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):

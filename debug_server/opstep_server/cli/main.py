@@ -10,7 +10,10 @@ from collections.abc import Sequence
 import opstep_server
 from opstep_server.debugger import DebuggerError
 
-EXIT_CODES = """\
+EPILOG = """\
+The script writes to the same output as the debugger. It reads nothing from its input, except with
+--batch when the input is a file or a pipe: that is then the script's.
+
 exit code of a batch, the first that applies:
   1  a command failed
   3  stopped at a NaN or an Inf
@@ -44,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         "debug",
         help="run a script under the debugger, in this terminal",
         description="Run a script under the debugger, in this terminal; 'help' lists its commands.",
-        epilog=EXIT_CODES,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     debug.add_argument("--batch", action="store_true", help="run the given commands, then end")
@@ -94,7 +97,13 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
     from opstep_server.debugger import Debugger, LaunchTarget
 
     terminal = sys.stdout.isatty() and sys.stdin.isatty() and not args.batch
-    target = LaunchTarget(args.script, tuple(args.args), python=args.python)
+    target = LaunchTarget(
+        args.script,
+        tuple(args.args),
+        python=args.python,
+        output="inherit",
+        stdin="inherit" if args.batch and not sys.stdin.isatty() else "nothing",
+    )
     session = Session(Debugger(), target, Screen(colour=terminal), batch=args.batch)
     shell = Shell(session)
     try:

@@ -32,8 +32,6 @@ from opstep_server.debugger import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-# How long the script's output must be quiet before a stop is told, so that the two stand in order.
-_SETTLE_SECONDS = 0.02
 # How long a step of many may take until Ctrl-C pauses it.
 _STEP_SECONDS = 0.1
 # How long a process may take from the end of its connection to its own.
@@ -86,7 +84,6 @@ class Session:
         self._interrupts = 0
         # Ctrl-C came while the command ran.
         self.interrupted = False
-        self._outputs = 0
         self._news: asyncio.Queue[Event | _Interrupted] = asyncio.Queue()
         self._bound: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,7 +164,6 @@ class Session:
                     self.screen.line("still running: 'continue' waits again, 'quit' ends it")
                     return None
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
-                    await self._settle()
                     self.select(event.thread)
                     self.show_stop(event.stopped)
                     return event.stopped
@@ -224,11 +220,7 @@ class Session:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Output):
-            self._outputs += 1
-            if event.category == "console":
-                self.screen.line(event.text.rstrip("\n"))
-            else:
-                self.screen.script(event.category, event.text)
+            self.screen.line(event.text.rstrip("\n"))
         elif isinstance(event, ProgramCompiled):
             self._background(self._learn(ProgramRef(event.executor, event.program)))
         elif isinstance(event, BreakpointChanged):
@@ -271,12 +263,6 @@ class Session:
                 told = f"breakpoint {state.id} at {place} matched no op"
                 hint = self.hint(state) if isinstance(state.spec.where, PatternWhere) else ""
                 self.screen.line(told + (f"; {hint}" if hint else ""), "yellow")
-
-    async def _settle(self) -> None:
-        before = -1
-        while before != self._outputs:
-            before = self._outputs
-            await asyncio.sleep(_SETTLE_SECONDS)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -52,18 +52,19 @@ class Shell:
             completer=CommandCompleter(self._session),
             complete_while_typing=False,
         )
-        with patch_stdout(raw=True):
-            while not self._session.quitting:
-                try:
+        while not self._session.quitting:
+            try:
+                # Only around the prompt: it writes late, and the script beside it at once.
+                with patch_stdout(raw=True):
                     text = await prompt.prompt_async(PROMPT)
-                except KeyboardInterrupt:
-                    continue
-                except EOFError:
-                    text = "quit"
-                with self._ctrl_c():
-                    await self.execute(text.strip())
-                if self._session.quitting and self._session.running:
-                    self._session.quitting = await _confirm()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                text = "quit"
+            with self._ctrl_c():
+                await self.execute(text.strip())
+            if self._session.quitting and self._session.running:
+                self._session.quitting = await _confirm()
 
     async def execute(self, text: str) -> bool:
         """One command; False when it failed, which is told."""
