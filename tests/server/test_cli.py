@@ -284,6 +284,43 @@ def test_ctrl_c_ends_a_batch_and_its_script():
     assert (process.returncode, errors) == (130, "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", ["batch", "piped"])
+def test_a_signal_that_ends_the_debugger_ends_the_script(tmp_path: Path, number: int, how: str):
+    script = tmp_path / "busy.py"
+    script.write_text("import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n")
+    options = ["--batch", "-ex", "run"] if how == "batch" else []
+    process = subprocess.Popen(
+        [*OPSTEP, "debug", *options, str(script)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    if how == "piped":
+        process.stdin.write("run\n")
+        process.stdin.flush()
+    assert process.stdout.readline() == "(opstep) run\n"
+    pid = int(process.stdout.readline())
+    process.send_signal(number)
+    assert process.wait(20) == 128 + number
+    assert process.stderr is not None and process.stderr.read() == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_signal_while_commands_are_awaited():
+    process = subprocess.Popen(
+        [*OPSTEP, "debug", SCRIPT], cwd=HERE,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("tbreak add\nrun\n")
+    process.stdin.flush()
+    while not process.stdout.readline().startswith("stopped"):
+        pass
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 128 + signal.SIGTERM
+
+
 def test_the_commands_outside_of_the_debugger():
     assert opstep("--version").stdout.startswith("opstep ")
     shown = opstep("debug", "--help").stdout

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -106,13 +109,37 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
     )
     session = Session(Debugger(), target, Screen(colour=terminal), batch=args.batch)
     shell = Shell(session)
+    ending = _end_on_signals()
     try:
         await shell.batch(commands)
         if not args.batch and not session.quitting:
             await (shell.interactive() if terminal else shell.piped())
     finally:
         await session.close()
+        if ending:
+            # Not by returning: that would wait for a thread that may still read our input.
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+            os._exit(128 + ending[0])
     return 0 if terminal else _exit_code(shell.failed, session.fault, session.script_code)
+
+
+def _end_on_signals() -> list[int]:
+    """Lets SIGTERM and SIGHUP cancel this task; the result holds the signal that did."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    came: list[int] = []
+
+    def end(number: int) -> None:
+        if not came and task is not None:
+            came.append(number)
+            task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # One that our parent had us ignore (nohup) stays ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            loop.add_signal_handler(number, end, int(number))
+    return came
 
 
 def _exit_code(failed: bool, fault: int, script: int | None) -> int:
