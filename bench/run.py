@@ -15,6 +15,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
+import building
 import chain
 import dap_steps
 import hook_cost
@@ -24,6 +25,7 @@ from table import Row, show, write
 GROUPS = {
     "chain": chain.rows,
     "mlp": mlp.rows,
+    "building": building.rows,
     "dap_steps": dap_steps.rows,
     "hook_cost": hook_cost.rows,
 }

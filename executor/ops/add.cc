@@ -23,45 +23,28 @@ struct AddGrad {
   }
 };
 
-const bool kAdd = Op("add")
-                      .Doc("Adds two tensors element by element, with broadcasting.")
-                      .In("X", "left side", kNumbers)
-                      .In("Y", "right side", kNumbers)
-                      .Out("out", "X + Y", kNumbers)
-                      .InplaceOf("X")
-                      .Shape(BinaryShape<>)
-                      .Prepare(PrepareBinary<Add>)
-                      .Grad([](GradContext& g) {
-                        g.EmitGrad("add_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
-                      })
-                      .Oracle("X + Y")
-                      .Sample("X=[3,5] Y=[3,5]")
-                      .Sample("X=[7,17] Y=[17]")
-                      .Sample("X=[17] Y=[7,17]")
-                      .Sample("X=[2,3,37] Y=[2,1,37]")
-                      .Sample("X=[4,1,3] Y=[5,1]")
-                      .Sample("X=[4,33] Y=[4,1]")
-                      .Sample("X=[] Y=[2,3]")
-                      .Sample("X=[1] Y=[]")
-                      .Sample("X=[0,3] Y=[1,3]")
-                      .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
-                      .Register();
+const bool kAdd =
+    BinaryOp<Add>("add", "Adds two tensors element by element, with broadcasting.", "X + Y")
+        .Grad([](GradContext& g) {
+          g.EmitGrad("add_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
+        })
+        .Oracle("X + Y")
+        .Sample("X=[3,5] Y=[3,5]")
+        .Sample("X=[7,17] Y=[17]")
+        .Sample("X=[17] Y=[7,17]")
+        .Sample("X=[2,3,37] Y=[2,1,37]")
+        .Sample("X=[4,1,3] Y=[5,1]")
+        .Sample("X=[4,33] Y=[4,1]")
+        .Sample("X=[] Y=[2,3]")
+        .Sample("X=[1] Y=[]")
+        .Sample("X=[0,3] Y=[1,3]")
+        .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+        .Register();
 
-const bool kAddGrad = Op("add_grad")
-                          .Doc("Gradient of add: dout, summed over the broadcast dimensions.")
-                          .In("X", "left side", kFloats)
-                          .ShapeOnly()
-                          .In("Y", "right side", kFloats)
-                          .ShapeOnly()
-                          .In("dout", "gradient of out", kFloats)
-                          .Out("dX", "gradient of X", kFloats)
-                          .Optional()
-                          .InplaceOf("dout")
-                          .Out("dY", "gradient of Y", kFloats)
-                          .Optional()
-                          .Shape(GradsLikeInputs)
-                          .Prepare(PrepareBinaryGrad<AddGrad>)
-                          .Register();
+const bool kAddGrad =
+    BinaryGradOp<AddGrad>("add_grad",
+                          "Gradient of add: dout, summed over the broadcast dimensions.")
+        .Register();
 
 }  // namespace
 }  // namespace opstep

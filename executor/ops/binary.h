@@ -149,4 +149,39 @@ Kernel PrepareBinaryGrad(const PrepareContext& ctx) {
   });
 }
 
+// What every arithmetic op of X and Y says about itself; the op adds its gradient, oracle and
+// samples.
+template <typename F>
+Op BinaryOp(std::string type, std::string doc, std::string result) {
+  Op op(std::move(type));
+  op.Doc(std::move(doc))
+      .In("X", "left side", kNumbers)
+      .In("Y", "right side", kNumbers)
+      .Out("out", std::move(result), kNumbers)
+      .InplaceOf("X")
+      .Shape(BinaryShape<>)
+      .Prepare(PrepareBinary<F>);
+  return op;
+}
+
+template <typename G>
+Op BinaryGradOp(std::string type, std::string doc) {
+  Op op(std::move(type));
+  op.Doc(std::move(doc));
+  op.In("X", "left side", kFloats);
+  if (!G::kNeedsX) op.ShapeOnly();
+  op.In("Y", "right side", kFloats);
+  if (!G::kNeedsY) op.ShapeOnly();
+  if (G::kNeedsOut) op.In("out", "output of the forward op", kFloats);
+  op.In("dout", "gradient of out", kFloats)
+      .Out("dX", "gradient of X", kFloats)
+      .Optional()
+      .InplaceOf("dout")
+      .Out("dY", "gradient of Y", kFloats)
+      .Optional()
+      .Shape(GradsLikeInputs)
+      .Prepare(PrepareBinaryGrad<G>);
+  return op;
+}
+
 }  // namespace opstep

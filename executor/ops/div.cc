@@ -32,14 +32,9 @@ struct DivGrad {
 };
 
 const bool kDiv =
-    Op("div")
-        .Doc("Divides X by Y element by element, with broadcasting; integers are cut towards 0.")
-        .In("X", "left side", kNumbers)
-        .In("Y", "right side", kNumbers)
-        .Out("out", "X / Y", kNumbers)
-        .InplaceOf("X")
-        .Shape(BinaryShape<>)
-        .Prepare(PrepareBinary<Div>)
+    BinaryOp<Div>(
+        "div", "Divides X by Y element by element, with broadcasting; integers are cut towards 0.",
+        "X / Y")
         .Grad([](GradContext& g) {
           g.EmitGrad("div_grad", {"X", "Y"}, {"out"}, {"out"}, {"X", "Y"});
         })
@@ -56,20 +51,9 @@ const bool kDiv =
         .Register();
 
 const bool kDivGrad =
-    Op("div_grad")
-        .Doc("Gradient of div: dout / Y and -dout * out / Y, summed over the broadcast dimensions.")
-        .In("X", "left side", kFloats)
-        .ShapeOnly()
-        .In("Y", "right side", kFloats)
-        .In("out", "output of the forward op", kFloats)
-        .In("dout", "gradient of out", kFloats)
-        .Out("dX", "gradient of X", kFloats)
-        .Optional()
-        .InplaceOf("dout")
-        .Out("dY", "gradient of Y", kFloats)
-        .Optional()
-        .Shape(GradsLikeInputs)
-        .Prepare(PrepareBinaryGrad<DivGrad>)
+    BinaryGradOp<DivGrad>(
+        "div_grad",
+        "Gradient of div: dout / Y and -dout * out / Y, summed over the broadcast dimensions.")
         .Register();
 
 }  // namespace

@@ -25,43 +25,28 @@ struct MaximumGrad {
   }
 };
 
-const bool kMaximum = Op("maximum")
-                          .Doc("The larger of two elements, with broadcasting; NaN when either is.")
-                          .In("X", "left side", kNumbers)
-                          .In("Y", "right side", kNumbers)
-                          .Out("out", "max(X, Y)", kNumbers)
-                          .InplaceOf("X")
-                          .Shape(BinaryShape<>)
-                          .Prepare(PrepareBinary<Maximum>)
-                          .Grad([](GradContext& g) {
-                            g.EmitGrad("maximum_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
-                          })
-                          .Oracle("np.maximum(X, Y)")
-                          .Sample("X=[3,17] Y=[3,17]")
-                          .Sample("X=[7,17] Y=[17]")
-                          .Sample("X=[4,33] Y=[4,1]")
-                          .Sample("X=[2,1,5] Y=[3,1]")
-                          .Sample("X=[] Y=[4]")
-                          .Sample("X=[0,3] Y=[3]")
-                          .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
-                          .Register();
+const bool kMaximum =
+    BinaryOp<Maximum>("maximum",
+                      "The larger of two elements, with broadcasting; NaN when either is.",
+                      "max(X, Y)")
+        .Grad([](GradContext& g) {
+          g.EmitGrad("maximum_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
+        })
+        .Oracle("np.maximum(X, Y)")
+        .Sample("X=[3,17] Y=[3,17]")
+        .Sample("X=[7,17] Y=[17]")
+        .Sample("X=[4,33] Y=[4,1]")
+        .Sample("X=[2,1,5] Y=[3,1]")
+        .Sample("X=[] Y=[4]")
+        .Sample("X=[0,3] Y=[3]")
+        .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+        .Register();
 
-const bool kMaximumGrad = Op("maximum_grad")
-                              .Doc(
-                                  "Gradient of maximum: dout to the larger side, half to each when "
-                                  "they are equal, summed over the broadcast dimensions.")
-                              .In("X", "left side", kFloats)
-                              .In("Y", "right side", kFloats)
-
-                              .In("dout", "gradient of out", kFloats)
-                              .Out("dX", "gradient of X", kFloats)
-                              .Optional()
-                              .InplaceOf("dout")
-                              .Out("dY", "gradient of Y", kFloats)
-                              .Optional()
-                              .Shape(GradsLikeInputs)
-                              .Prepare(PrepareBinaryGrad<MaximumGrad>)
-                              .Register();
+const bool kMaximumGrad =
+    BinaryGradOp<MaximumGrad>("maximum_grad",
+                              "Gradient of maximum: dout to the larger side, half to each when "
+                              "they are equal, summed over the broadcast dimensions.")
+        .Register();
 
 }  // namespace
 }  // namespace opstep

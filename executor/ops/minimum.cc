@@ -26,14 +26,9 @@ struct MinimumGrad {
 };
 
 const bool kMinimum =
-    Op("minimum")
-        .Doc("The smaller of two elements, with broadcasting; NaN when either is.")
-        .In("X", "left side", kNumbers)
-        .In("Y", "right side", kNumbers)
-        .Out("out", "min(X, Y)", kNumbers)
-        .InplaceOf("X")
-        .Shape(BinaryShape<>)
-        .Prepare(PrepareBinary<Minimum>)
+    BinaryOp<Minimum>("minimum",
+                      "The smaller of two elements, with broadcasting; NaN when either is.",
+                      "min(X, Y)")
         .Grad([](GradContext& g) {
           g.EmitGrad("minimum_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
         })
@@ -47,22 +42,11 @@ const bool kMinimum =
         .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
         .Register();
 
-const bool kMinimumGrad = Op("minimum_grad")
-                              .Doc(
-                                  "Gradient of minimum: dout to the smaller side, half to each "
-                                  "when they are equal, summed over the broadcast dimensions.")
-                              .In("X", "left side", kFloats)
-                              .In("Y", "right side", kFloats)
-
-                              .In("dout", "gradient of out", kFloats)
-                              .Out("dX", "gradient of X", kFloats)
-                              .Optional()
-                              .InplaceOf("dout")
-                              .Out("dY", "gradient of Y", kFloats)
-                              .Optional()
-                              .Shape(GradsLikeInputs)
-                              .Prepare(PrepareBinaryGrad<MinimumGrad>)
-                              .Register();
+const bool kMinimumGrad =
+    BinaryGradOp<MinimumGrad>("minimum_grad",
+                              "Gradient of minimum: dout to the smaller side, half to each "
+                              "when they are equal, summed over the broadcast dimensions.")
+        .Register();
 
 }  // namespace
 }  // namespace opstep

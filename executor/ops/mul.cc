@@ -25,41 +25,24 @@ struct MulGrad {
   }
 };
 
-const bool kMul = Op("mul")
-                      .Doc("Multiplies two tensors element by element, with broadcasting.")
-                      .In("X", "left side", kNumbers)
-                      .In("Y", "right side", kNumbers)
-                      .Out("out", "X * Y", kNumbers)
-                      .InplaceOf("X")
-                      .Shape(BinaryShape<>)
-                      .Prepare(PrepareBinary<Mul>)
-                      .Grad([](GradContext& g) {
-                        g.EmitGrad("mul_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
-                      })
-                      .Oracle("X * Y")
-                      .Sample("X=[3,17] Y=[3,17]")
-                      .Sample("X=[7,17] Y=[17]")
-                      .Sample("X=[4,33] Y=[4,1]")
-                      .Sample("X=[2,1,5] Y=[3,1]")
-                      .Sample("X=[] Y=[4]")
-                      .Sample("X=[0,3] Y=[3]")
-                      .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
-                      .Register();
+const bool kMul =
+    BinaryOp<Mul>("mul", "Multiplies two tensors element by element, with broadcasting.", "X * Y")
+        .Grad([](GradContext& g) {
+          g.EmitGrad("mul_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
+        })
+        .Oracle("X * Y")
+        .Sample("X=[3,17] Y=[3,17]")
+        .Sample("X=[7,17] Y=[17]")
+        .Sample("X=[4,33] Y=[4,1]")
+        .Sample("X=[2,1,5] Y=[3,1]")
+        .Sample("X=[] Y=[4]")
+        .Sample("X=[0,3] Y=[3]")
+        .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+        .Register();
 
 const bool kMulGrad =
-    Op("mul_grad")
-        .Doc("Gradient of mul: dout * Y and dout * X, summed over the broadcast dimensions.")
-        .In("X", "left side", kFloats)
-        .In("Y", "right side", kFloats)
-
-        .In("dout", "gradient of out", kFloats)
-        .Out("dX", "gradient of X", kFloats)
-        .Optional()
-        .InplaceOf("dout")
-        .Out("dY", "gradient of Y", kFloats)
-        .Optional()
-        .Shape(GradsLikeInputs)
-        .Prepare(PrepareBinaryGrad<MulGrad>)
+    BinaryGradOp<MulGrad>(
+        "mul_grad", "Gradient of mul: dout * Y and dout * X, summed over the broadcast dimensions.")
         .Register();
 
 }  // namespace

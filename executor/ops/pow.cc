@@ -42,43 +42,26 @@ struct PowGrad {
   }
 };
 
-const bool kPow = Op("pow")
-                      .Doc("Raises X to the power Y element by element, with broadcasting.")
-                      .In("X", "left side", kNumbers)
-                      .In("Y", "right side", kNumbers)
-                      .Out("out", "X ** Y", kNumbers)
-                      .InplaceOf("X")
-                      .Shape(BinaryShape<>)
-                      .Prepare(PrepareBinary<Pow>)
-                      .Grad([](GradContext& g) {
-                        g.EmitGrad("pow_grad", {"X", "Y"}, {"out"}, {"out"}, {"X", "Y"});
-                      })
-                      .Oracle("X**Y")
-                      .Sample("X=[3,17]{0.1,3} Y=[3,17]{0,4}")
-                      .Sample("X=[7,17]{0.5,2} Y=[17]{0,3}")
-                      .Sample("X=[17]{0.5,2} Y=[]{2,2}")
-                      .Sample("X=[2,1,5]{0.5,2} Y=[3,1]{0,2}")
-                      .Sample("X=[0,3] Y=[3]")
-                      .Sample("X=int64[4,3]{-3,3} Y=int64[1]{3,3}")
-                      .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
-                      .Register();
+const bool kPow =
+    BinaryOp<Pow>("pow", "Raises X to the power Y element by element, with broadcasting.", "X ** Y")
+        .Grad([](GradContext& g) {
+          g.EmitGrad("pow_grad", {"X", "Y"}, {"out"}, {"out"}, {"X", "Y"});
+        })
+        .Oracle("X**Y")
+        .Sample("X=[3,17]{0.1,3} Y=[3,17]{0,4}")
+        .Sample("X=[7,17]{0.5,2} Y=[17]{0,3}")
+        .Sample("X=[17]{0.5,2} Y=[]{2,2}")
+        .Sample("X=[2,1,5]{0.5,2} Y=[3,1]{0,2}")
+        .Sample("X=[0,3] Y=[3]")
+        .Sample("X=int64[4,3]{-3,3} Y=int64[1]{3,3}")
+        .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+        .Register();
 
-const bool kPowGrad = Op("pow_grad")
-                          .Doc(
-                              "Gradient of pow: dout * Y * X ** (Y - 1) and dout * out * log(X), "
-                              "summed over the broadcast dimensions.")
-                          .In("X", "left side", kFloats)
-                          .In("Y", "right side", kFloats)
-                          .In("out", "output of the forward op", kFloats)
-                          .In("dout", "gradient of out", kFloats)
-                          .Out("dX", "gradient of X", kFloats)
-                          .Optional()
-                          .InplaceOf("dout")
-                          .Out("dY", "gradient of Y", kFloats)
-                          .Optional()
-                          .Shape(GradsLikeInputs)
-                          .Prepare(PrepareBinaryGrad<PowGrad>)
-                          .Register();
+const bool kPowGrad =
+    BinaryGradOp<PowGrad>("pow_grad",
+                          "Gradient of pow: dout * Y * X ** (Y - 1) and dout * out * log(X), "
+                          "summed over the broadcast dimensions.")
+        .Register();
 
 }  // namespace
 }  // namespace opstep

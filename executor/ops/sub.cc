@@ -25,43 +25,24 @@ struct SubGrad {
   }
 };
 
-const bool kSub = Op("sub")
-                      .Doc("Subtracts Y from X element by element, with broadcasting.")
-                      .In("X", "left side", kNumbers)
-                      .In("Y", "right side", kNumbers)
-                      .Out("out", "X - Y", kNumbers)
-                      .InplaceOf("X")
-                      .Shape(BinaryShape<>)
-                      .Prepare(PrepareBinary<Sub>)
-                      .Grad([](GradContext& g) {
-                        g.EmitGrad("sub_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
-                      })
-                      .Oracle("X - Y")
-                      .Sample("X=[3,17] Y=[3,17]")
-                      .Sample("X=[7,17] Y=[17]")
-                      .Sample("X=[4,33] Y=[4,1]")
-                      .Sample("X=[2,1,5] Y=[3,1]")
-                      .Sample("X=[] Y=[4]")
-                      .Sample("X=[0,3] Y=[3]")
-                      .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
-                      .Register();
+const bool kSub =
+    BinaryOp<Sub>("sub", "Subtracts Y from X element by element, with broadcasting.", "X - Y")
+        .Grad([](GradContext& g) {
+          g.EmitGrad("sub_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
+        })
+        .Oracle("X - Y")
+        .Sample("X=[3,17] Y=[3,17]")
+        .Sample("X=[7,17] Y=[17]")
+        .Sample("X=[4,33] Y=[4,1]")
+        .Sample("X=[2,1,5] Y=[3,1]")
+        .Sample("X=[] Y=[4]")
+        .Sample("X=[0,3] Y=[3]")
+        .Sample("X=float32[64]{special} Y=float32[8,1]{special}")
+        .Register();
 
 const bool kSubGrad =
-    Op("sub_grad")
-        .Doc("Gradient of sub: dout and -dout, summed over the broadcast dimensions.")
-        .In("X", "left side", kFloats)
-        .ShapeOnly()
-        .In("Y", "right side", kFloats)
-        .ShapeOnly()
-
-        .In("dout", "gradient of out", kFloats)
-        .Out("dX", "gradient of X", kFloats)
-        .Optional()
-        .InplaceOf("dout")
-        .Out("dY", "gradient of Y", kFloats)
-        .Optional()
-        .Shape(GradsLikeInputs)
-        .Prepare(PrepareBinaryGrad<SubGrad>)
+    BinaryGradOp<SubGrad>("sub_grad",
+                          "Gradient of sub: dout and -dout, summed over the broadcast dimensions.")
         .Register();
 
 }  // namespace

@@ -1,0 +1,38 @@
+"""What people wait for before anything runs: importing opstep, and making an op."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from table import Row
+
+import opstep
+from opstep import layers
+
+OPS = 500
+
+
+def _build() -> float:
+    with opstep.program_guard(opstep.Program(), opstep.Program()):
+        x = layers.data("x", [None, 8])
+        start = time.thread_time()
+        for _ in range(OPS):
+            x = layers.relu(x)
+        return (time.thread_time() - start) / OPS
+
+
+def _import() -> float:
+    code = (
+        "import numpy, time; t = time.process_time(); import opstep; print(time.process_time() - t)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(run.stdout)
+
+
+def rows() -> list[Row]:
+    return [
+        Row("making an op, with its creation stack", min(_build() for _ in range(20)) * 1e6, "us"),
+        Row("importing opstep, after NumPy", min(_import() for _ in range(5)) * 1e3, "ms"),
+    ]
