@@ -25,6 +25,8 @@ class _Entry:
     condition: pb.Expr | None
     # Why its condition cannot be used; it is then not sent.
     error: str = ""
+    # Why it was not bound, from an executor that is gone.
+    last: str = ""
     # By executor.
     statuses: dict[int, pb.BreakpointStatus] = field(default_factory=dict)
 
@@ -82,7 +84,7 @@ class Breakpoints:
     def update(self, id: int, spec: BreakpointSpec) -> BreakpointState:
         entry = self._entry(id)
         entry.condition = expr.parse(spec.condition) if spec.condition else None
-        entry.error = ""
+        entry.error = entry.last = ""
         entry.state.spec = spec
         if not spec.enabled:
             entry.statuses.clear()
@@ -101,7 +103,11 @@ class Breakpoints:
         """The executor is gone; the states that changed."""
         changed = []
         for entry in self._entries.values():
-            if entry.statuses.pop(executor, None) is not None and _refresh(entry):
+            status = entry.statuses.pop(executor, None)
+            if status is None:
+                continue
+            entry.last = "" if status.verified else status.message
+            if _refresh(entry):
                 changed.append(entry.state)
         return changed
 
@@ -138,7 +144,7 @@ def _refresh(entry: _Entry) -> bool:
     else:
         message = next((s.message for s in told if s.message), "")
         if not message and not bound:
-            message = _pending(state.spec)
+            message = entry.last or _pending(state.spec)
     first = bound[0].first if bound and bound[0].HasField("first") else None
     new = (bool(bound), message, sum(s.op_count for s in bound), first)
     if new == (state.verified, state.message, state.op_count, state.first):

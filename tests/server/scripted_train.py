@@ -70,6 +70,10 @@ class Train(ScriptedExecutor):
         }
 
     def status(self, b: pb.Breakpoint) -> pb.BreakpointStatus:
+        if "foo" in b.condition_text:
+            why = "there is no variable 'foo' here"
+            why = f"the condition '{b.condition_text}' cannot be used: {why}"
+            return pb.BreakpointStatus(id=b.id, message=why)
         bound = [o for o in OPS if hits(b, o)]
         first = bound[0] if bound else None
         return pb.BreakpointStatus(id=b.id, verified=bool(bound), op_count=len(bound), first=first)
@@ -111,7 +115,13 @@ class Train(ScriptedExecutor):
 
     async def run_op(self, op: pb.OpInfo, step: int, iteration: int | None = None) -> None:
         hit = [b.id for b in self.breakpoints if hits(b, op)]
-        if hit:
+        failed = [b for b in self.breakpoints if b.id in hit and "[99]" in b.condition_text]
+        if failed:
+            message = f"the condition of breakpoint {hit[0]} failed: index 99 is out of range"
+            await self.halt(
+                op, step, iteration, reason=pb.STOP_BREAKPOINT, breakpoints=hit, message=message
+            )
+        elif hit:
             self.breakpoints = [b for b in self.breakpoints if not (b.temporary and b.id in hit)]
             await self.halt(op, step, iteration, reason=pb.STOP_BREAKPOINT, breakpoints=hit)
         elif self.mode != pb.Resume.CONTINUE:
@@ -145,6 +155,8 @@ class Train(ScriptedExecutor):
 
 
 def hits(b: pb.Breakpoint, op: pb.OpInfo) -> bool:
+    if "foo" in b.condition_text:
+        return False
     if b.HasField("line"):
         return (b.line.file, b.line.line) == (op.stack[0].file, op.stack[0].line)
     if b.HasField("op"):

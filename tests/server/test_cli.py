@@ -101,9 +101,32 @@ def test_a_breakpoint_that_never_matched_is_told_with_the_nearest_names():
     lines, code = batch("break matmull", "run")
     assert lines[-2:] == [
         "the script ended with exit code 0",
-        "breakpoint 1 at matmull matched no op; nearest names: matmul, fc_0.matmul",
+        "breakpoint 1 at matmull was never bound: no op matches 'matmull'; "
+        "nearest names: matmul, fc_0.matmul",
     ]
     assert code == 0
+
+
+def test_why_a_breakpoint_is_not_bound_is_the_executors_word():
+    why = "the condition 'foo > 1' cannot be used: there is no variable 'foo' here"
+    place = "breakpoint 1 at matmul if foo > 1"
+    lines, code = batch(
+        "break matmul if foo > 1", "tbreak add", "run", "info breakpoints", "tbreak log",
+        "continue", "continue",
+    )  # fmt: skip
+    assert lines.count(f"{place} is bound to no op: {why}") == 1
+    assert lines[lines.index("(opstep) info breakpoints") + 1] == f"{place}: pending: {why}"
+    assert lines[-2:] == [
+        "the script ended with exit code 0",
+        f"{place} was never bound: {why}",
+    ]
+    assert code == 0
+
+
+def test_a_condition_that_fails_is_told_in_the_stop():
+    lines, _ = batch("break matmul if x[99] > 1", "run")
+    stop = next(line for line in lines if line.startswith("stopped"))
+    assert stop.endswith("run 1: the condition of breakpoint 1 failed: index 99 is out of range")
 
 
 def test_changing_breakpoints():

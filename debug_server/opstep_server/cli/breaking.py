@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-from opstep_server.cli import render
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
     BreakpointSpec,
@@ -37,7 +36,7 @@ async def _add(session: Session, args: str, temporary: bool) -> None:
     spec.condition = condition
     spec.temporary = temporary
     state = await session.debugger.add_breakpoint(spec)
-    session.screen.line(render.breakpoint_line(state, session.hint(state)))
+    session.show_breakpoint(state)
 
 
 def parse_where(session: Session, text: str, gradients: bool) -> BreakpointSpec:
@@ -83,7 +82,7 @@ async def condition(session: Session, args: str) -> None:
     state = await session.debugger.update_breakpoint(
         id, condition=words[1] if len(words) > 1 else None
     )
-    session.screen.line(render.breakpoint_line(state, session.hint(state)))
+    session.show_breakpoint(state)
 
 
 async def enable(session: Session, args: str) -> None:

@@ -140,7 +140,7 @@ async def _show_scope(
 
 async def info_breakpoints(session: Session, pattern: str) -> None:
     for state in session.debugger.breakpoints:
-        session.screen.line(render.breakpoint_line(state, session.hint(state)))
+        session.show_breakpoint(state)
     if not session.debugger.breakpoints:
         session.screen.line("no breakpoints: set one with 'break'")
 

@@ -51,6 +51,8 @@ def stop_line(stopped: pb.Stopped) -> str:
 
 
 def reason(stopped: pb.Stopped) -> str:
+    if stopped.message.startswith("the condition of breakpoint"):
+        return stopped.message  # It names the breakpoint.
     if stopped.reason == pb.STOP_BREAKPOINT:
         plural = "s" if len(stopped.breakpoints) > 1 else ""
         text = f"breakpoint{plural} " + ", ".join(map(str, stopped.breakpoints))
@@ -131,8 +133,7 @@ def breakpoint_line(state: BreakpointState, hint: str = "") -> str:
     if not state.spec.enabled:
         return f"{text}: disabled"
     if not state.verified:
-        pending = state.message + (f"; {hint}" if hint else "")
-        return f"{text}: pending: {pending}"
+        return f"{text}: pending: {why_not(state, hint)}"
     plural = "" if state.op_count == 1 else "s"
     text += f": {state.op_count} op{plural}"
     if state.first is not None:
@@ -142,7 +143,12 @@ def breakpoint_line(state: BreakpointState, hint: str = "") -> str:
             text += f", {op_place(first)}"
     if state.hits:
         text += f", stopped {state.hits} time{'' if state.hits == 1 else 's'}"
-    return text
+    return f"{text}; {state.message}" if state.message else text
+
+
+def why_not(state: BreakpointState, hint: str = "") -> str:
+    """Why it is bound to no op: the executor's own words, which may name what is near."""
+    return f"{state.message}; {hint}" if hint and "nearest" not in state.message else state.message
 
 
 def nearest(state: BreakpointState, known: Iterable[str]) -> str:

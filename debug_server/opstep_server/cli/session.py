@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,6 @@ from opstep_server.debugger import (
     ExecutorLost,
     LaunchTarget,
     Output,
-    PatternWhere,
     ProcessExited,
     ProgramCompiled,
     ProgramRef,
@@ -86,6 +86,8 @@ class Session:
         self.interrupted = False
         self._news: asyncio.Queue[Event | _Interrupted] = asyncio.Queue()
         self._bound: set[int] = set()
+        # What was said about breakpoints that are bound to nothing.
+        self._told: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unsubscribe = debugger.subscribe(self._take)
 
@@ -166,6 +168,7 @@ class Session:
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
                     self.select(event.thread)
                     self.show_stop(event.stopped)
+                    self._tell_unbound(ended=False)
                     return event.stopped
                 self._tell(event)
             return None
@@ -207,6 +210,10 @@ class Session:
         self.screen.line(render.stop_line(stopped), "bold red" if fault else "bold green")
         self.show_source()
 
+    def show_breakpoint(self, state: BreakpointState) -> None:
+        self._told[state.id] = state.message
+        self.screen.line(render.breakpoint_line(state, self.hint(state)))
+
     def show_source(self) -> None:
         frame = self.stop[1].frames[self.frame] if self.stop[1].frames else None
         text = render.source_line(frame.file, frame.line) if frame and frame.file else None
@@ -246,7 +253,7 @@ class Session:
             if event.code < 0:
                 how = f"by signal {-event.code}"
             self.screen.line(f"the script ended {how}", "bold" if event.code == 0 else "bold red")
-            self._tell_unbound()
+            self._tell_unbound(ended=True)
         elif isinstance(event, ContinuedEvent) and event.message:
             self.screen.line(f"the script went on by itself: {event.message}")
 
@@ -256,13 +263,19 @@ class Session:
         if self._running:
             self.screen.line(message, "yellow")
 
-    def _tell_unbound(self) -> None:
+    def _tell_unbound(self, ended: bool) -> None:
+        """At a stop, what was not said before; at the end, all."""
         for state in self.debugger.breakpoints:
-            if state.id not in self._bound and state.spec.enabled:
+            if state.verified or state.id in self._bound or not state.spec.enabled:
+                continue
+            if ended or self._told.get(state.id) != state.message:
+                self._told[state.id] = state.message
+                why = render.why_not(state, self.hint(state))
+                if ended:
+                    why = re.sub(r" yet(?=$|;)", "", why)
                 place = render.where(state.spec)
-                told = f"breakpoint {state.id} at {place} matched no op"
-                hint = self.hint(state) if isinstance(state.spec.where, PatternWhere) else ""
-                self.screen.line(told + (f"; {hint}" if hint else ""), "yellow")
+                bound = "was never bound" if ended else "is bound to no op"
+                self.screen.line(f"breakpoint {state.id} at {place} {bound}: {why}", "yellow")
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
