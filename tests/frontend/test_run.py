@@ -309,6 +309,31 @@ def test_ctrl_c_ends_a_long_run(how: str) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("iterations", [10, 100_000])
+def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> None:
+    script = textwrap.dedent(
+        """
+        import sys, threading, time, opstep
+        sys.path.insert(0, sys.argv[1])
+        from test_run import endless
+        main, i = endless(int(sys.argv[2]))
+        exe = opstep.Executor()
+
+        def work():
+            while True:
+                exe.run(main, fetch_list=[i])
+
+        for _ in range(2):
+            threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.05)
+        """
+    )
+    folder = __file__.rsplit("/", 1)[0]
+    command = [sys.executable, "-c", script, folder, str(iterations)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_exception_from_a_signal_handler_ends_the_run() -> None:
     class Alarm(Exception):
         pass

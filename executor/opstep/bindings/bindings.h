@@ -27,6 +27,18 @@ void BindDebug(py::module_& m);
 // errors.cc: the interpreter is going away, so nobody may ask for the GIL any more.
 bool Finalizing();
 
+// errors.cc: gives up the GIL while it lives. A daemon thread whose run outlasts the interpreter
+// sleeps here until the process ends: Python would end the thread amid our stack, which aborts.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
 // tensor.cc: NumPy and our tensors share memory where the layout allows.
 //
 // The tensor borrows the array's memory, or that of `keep`, which gets a contiguous copy when one

@@ -22,7 +22,7 @@ void BindDebug(py::module_& m) {
       "debug_connect",
       [](std::string address, double wait, bool wait_on_disconnect, double max_pause,
          std::vector<std::string> argv, int rank, std::string version) {
-        py::gil_scoped_release release;
+        const WithoutGil released;
         DebugConnect({.address = std::move(address),
                       .wait_seconds = wait,
                       .wait_on_disconnect = wait_on_disconnect,
@@ -33,7 +33,7 @@ void BindDebug(py::module_& m) {
       },
       py::kw_only(), py::arg("address"), py::arg("wait"), py::arg("wait_on_disconnect"),
       py::arg("max_pause"), py::arg("argv"), py::arg("rank"), py::arg("version"));
-  m.def("debug_disconnect", &DebugDisconnect, py::call_guard<py::gil_scoped_release>());
+  m.def("debug_disconnect", &DebugDisconnect, py::call_guard<WithoutGil>());
   m.def("debug_attached", &DebugAttached);
   m.def("debug_forget_after_fork", &DebugForgetAfterFork);
 }

@@ -1,6 +1,7 @@
 // C++ errors become opstep.Error; Ctrl-C during a run becomes the exception that Python raised for
 // it.
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <optional>
@@ -49,8 +50,22 @@ bool Finalizing() {
 #endif
 }
 
+WithoutGil::~WithoutGil() {
+  // The second way is for the interpreter that begins to end while the thread waits for the GIL.
+  if (!Finalizing()) {
+    try {
+      PyEval_RestoreThread(state_);
+      return;
+    } catch (...) {
+      while (true) ::pause();
+    }
+  }
+  while (true) ::pause();
+}
+
 void BindErrors(py::module_& m) {
-  static py::exception<Error> error(m, "Error");
+  // Leaked: it must not be released after the interpreter has ended.
+  static auto& error = *new py::exception<Error>(m, "Error");
   error.attr("__module__") = "opstep";
   error.attr("__doc__") = "What went wrong, where, and what to do, in one sentence.";
   py::register_exception_translator([](std::exception_ptr p) {

@@ -34,7 +34,7 @@ py::list Run(Executor& executor, const std::shared_ptr<Program>& program, const 
   }
   std::vector<Tensor> fetched;
   {
-    py::gil_scoped_release release;
+    const WithoutGil released;
     fetched = executor.Run(program, borrowed.feeds, fetches, *scope);
   }
   return ToArrays(fetched);
@@ -59,7 +59,7 @@ class Callable {
     }
     std::vector<Tensor> fetched;
     {
-      py::gil_scoped_release release;
+      const WithoutGil released;
       fetched = PlanFor(borrowed.feeds)->Run(borrowed.feeds, *scope_);
     }
     return ToArrays(fetched);
