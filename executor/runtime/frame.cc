@@ -99,6 +99,8 @@ void Frame::Failed(Level& level, const char* what) {
   level.instruction = &instruction;
   after_ = false;
   const OpError error(Cat("[", instruction.op->type(), "] ", what, plan_->PlaceOf(instruction)));
+  // The frame of a run that failed is not used again.
+  failed_ = true;
   if (hook_ != nullptr) hook_->OnError(*this, error);
   throw error;
 }
@@ -126,8 +128,9 @@ ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const
   if (!written) return ValueState::kNotWritten;
   if (slot.storage != Storage::kArena || shapes_[slot.block] == PlanShape::kInspect)
     return ValueState::kPresent;
-  const bool gone =
-      at > slot.released_after || (at == slot.released_after && done && slot.taken_in_place);
+  // An op that failed may have overwritten a part of what it takes over.
+  const bool taken = slot.taken_in_place && inner == nullptr && (after_ || failed_);
+  const bool gone = at > slot.released_after || (at == slot.released_after && taken);
   if (!gone) return ValueState::kPresent;
   if (released_by != nullptr) *released_by = &plan_->blocks[slot.block].code[slot.released_after];
   return ValueState::kReleased;

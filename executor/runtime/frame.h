@@ -58,6 +58,7 @@ class Frame final : public FrameView, public BlockRunner {
   uint64_t hook_epoch_ = 0;
   Level* top_ = nullptr;
   bool after_ = false;
+  bool failed_ = false;
   uint64_t step_ = 0;
 };
 
