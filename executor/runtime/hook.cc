@@ -1,5 +1,7 @@
 #include "runtime/hook.h"
 
+#include <pthread.h>
+
 #include <mutex>
 
 #include "runtime/hook_state.h"
@@ -8,7 +10,12 @@ namespace opstep {
 namespace {
 
 std::mutex& HookMutex() {
-  static std::mutex* mutex = new std::mutex;
+  // Whoever holds it while another thread forks would hold it for ever in the child.
+  static std::mutex* mutex = [] {
+    pthread_atfork([] { HookMutex().lock(); }, [] { HookMutex().unlock(); },
+                   [] { HookMutex().unlock(); });
+    return new std::mutex;
+  }();
   return *mutex;
 }
 
