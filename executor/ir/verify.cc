@@ -141,6 +141,7 @@ class Verifier {
                 "block-index", "attribute '", attr.name(), "' names block ", attr.block(),
                 ", which is not a child of this block");
         owners_.insert(attr.block());
+        BlockWrites(op, attr.block());
       }
       if (attr.value_case() == proto::Attr::kDtype) {
         Require(
@@ -151,6 +152,22 @@ class Verifier {
     }
     for (const AttrSchema& known : schema.attrs) {
       Require(seen.count(known.name) != 0, "attr-name", "attribute '", known.name, "' is missing");
+    }
+  }
+
+  // Whoever looks at the op alone must see all that it changes.
+  void BlockWrites(const proto::OpDesc& op, int body) const {
+    std::set<std::string> told;
+    for (const proto::Slot& slot : op.outputs())
+      told.insert(slot.vars().begin(), slot.vars().end());
+    for (const proto::OpDesc& inner : program_.blocks(body).ops()) {
+      for (const proto::Slot& slot : inner.outputs()) {
+        for (const std::string& name : slot.vars()) {
+          Require(name.empty() || vars_[body].count(name) != 0 || told.count(name) != 0,
+                  "block-writes", "block ", body, " writes '", name,
+                  "', which is not among its outputs");
+        }
+      }
     }
   }
 

@@ -10,6 +10,7 @@ import pytest
 
 import opstep
 from opstep import layers, ops
+from opstep_server.wire import program_pb2
 
 HERE = r"\(test_errors\.py:\d+\)"
 
@@ -240,6 +241,21 @@ def test_a_corrupt_program_file(world, tmp_path: Path, damage: str) -> None:
     with pytest.raises(opstep.Error) as error:
         opstep.Program.load(path)
     assert re.match(r"cannot load the program file '.*/broken\.opstep': \w+", sentence(error))
+
+
+def test_a_loop_that_hides_what_its_body_writes(world) -> None:
+    x = layers.data("x", [1])
+    total = layers.fill([1], 0.0)
+    going = layers.less_than(total, x)
+    with layers.While(going).block():
+        layers.increment(total)
+        layers.less_than(total, x, out=going)
+    desc = program_pb2.ProgramDesc.FromString(world.main.to_bytes())
+    for slot in desc.blocks[0].ops[-1].outputs:
+        slot.vars.remove(total.name)
+    with pytest.raises(opstep.Error) as error:
+        opstep.Program.from_bytes(desc.SerializeToString())
+    assert f"block 1 writes '{total.name}', which is not among its outputs" in sentence(error)
 
 
 def test_a_program_file_with_any_byte_changed_never_crashes(world) -> None:
