@@ -12,6 +12,7 @@ namespace opstep {
 namespace {
 
 struct Agent {
+  std::mutex connecting;  // taken before `mutex`
   std::mutex mutex;
   std::shared_ptr<Session> session;
   bool forked = false;
@@ -26,6 +27,8 @@ void DebugConnect(AgentOptions options) {
   Agent& agent = *the_agent;
   OPSTEP_CHECK(!options.address.empty(),
                "the debug server's address is empty: give unix:/path or host:port");
+  // One at a time: a session that is not closed must not be dropped.
+  std::lock_guard connecting(agent.connecting);
   DebugDisconnect();
   std::lock_guard lock(agent.mutex);
   OPSTEP_CHECK(

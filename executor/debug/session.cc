@@ -243,6 +243,8 @@ ThreadState& Session::Stopped(uint32_t thread) {
 
 void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
   Lock lock(mutex_);
+  // A step that begins now would watch a plan for ever.
+  OPSTEP_CHECK(attached_, "the executor has left the debugger");
   ThreadState& thread = Stopped(wanted.thread());
   const auto unit = wanted.unit() == proto::Resume::OP ? StepUnit::kOp : StepUnit::kLine;
   switch (wanted.mode()) {
