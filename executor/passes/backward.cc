@@ -23,7 +23,8 @@ class Backward {
     // A copy: the block grows while gradient ops are added.
     ops_.assign(program.block(0).ops().begin(), program.block(0).ops().end());
     for (size_t i = 0; i < ops_.size(); ++i) {
-      for (const std::string& name : FlatOutputs(ops_[i])) writers_[name].push_back(static_cast<int>(i));
+      for (const std::string& name : FlatOutputs(ops_[i]))
+        writers_[name].push_back(static_cast<int>(i));
     }
   }
 

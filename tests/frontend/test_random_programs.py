@@ -99,7 +99,11 @@ class Maker:
         return self.random.choice(found) if found else None
 
     def add(
-        self, variable: opstep.Variable, run: Callable[..., Any], inputs: list[Var], new: bool = True
+        self,
+        variable: opstep.Variable,
+        run: Callable[..., Any],
+        inputs: list[Var],
+        new: bool = True,
     ) -> Var:
         self.steps.append(Step(variable.name, [v.name for v in inputs], run))
         var = Var(variable, tuple(size or 0 for size in variable.shape))
