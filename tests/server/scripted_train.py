@@ -101,6 +101,10 @@ class Train(ScriptedExecutor):
         for b in self.breakpoints:
             await self.send(breakpoint={"status": self.status(b)})
         await self.send(thread=pb.ThreadEvent(thread=1, name="MainThread"))
+        if awaited := os.environ.get("SCRIPT_WAITS_FOR"):
+            print("waiting", flush=True)
+            while not os.path.exists(awaited):
+                await asyncio.sleep(0.02)
         endless = "--endless" in sys.argv
         step = 0
         while endless or step < 2:

@@ -116,6 +116,27 @@ def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
         t.expect(r"run \d+: step")
 
 
+def test_ctrl_c_while_no_op_runs(tmp_path: Path):
+    go = tmp_path / "go"
+    with terminal(XDG_STATE_HOME=str(tmp_path), SCRIPT_WAITS_FOR=str(go)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect(r"waiting")
+        t.type("\x03")
+        t.expect(r"pausing: the script will stop at its next op")
+        t.type("\x03")
+        t.expect(r"still running, and stops at its next op")
+        t.expect(r"\(opstep\)")
+        t.type("where\r")
+        t.expect(r"error: the script is running Python code, not ops")
+        t.expect(r"\(opstep\)")
+        go.touch()
+        # It is told although nobody waits.
+        t.expect(r"stopped at op #1 .*: pause")
+        t.type("continue\r")
+        t.expect(r"the script ended with exit code 0")
+
+
 def test_the_script_sees_the_terminal(tmp_path: Path):
     script = tmp_path / "tty.py"
     script.write_text("import os, sys\nprint([os.isatty(i) for i in (0, 1, 2)])\n")

@@ -20,13 +20,15 @@ async def continue_(session: Session, args: str) -> None:
         return
     for _ in range(times):
         session.stop  # noqa: B018  # Raises when there is nothing to continue.
-        # All of them: a thread that stays behind would block those that wait for it.
-        for thread in session.debugger.threads:
-            if thread.stopped is not None:
-                await session.debugger.resume(thread.id, "continue")
-        stopped = await session.wait(counted=times > 1)
+        stopped = await session.wait(_resume_all(session), counted=times > 1)
         if session.interrupted or stopped is None or stopped.reason != pb.STOP_BREAKPOINT:
             return
+
+
+async def _resume_all(session: Session) -> None:
+    # All of them: a thread that stays behind would block those that wait for it.
+    for thread in [t for t in session.debugger.threads if t.stopped is not None]:
+        await session.debugger.resume(thread.id, "continue")
 
 
 async def step(session: Session, args: str) -> None:
@@ -52,8 +54,8 @@ async def finish(session: Session, args: str) -> None:
 async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:
     times = _count(args)
     for _ in range(times):
-        await session.debugger.resume(session.thread.id, mode, unit)
-        stopped = await session.wait(counted=times > 1)
+        going = session.debugger.resume(session.thread.id, mode, unit)
+        stopped = await session.wait(going, counted=times > 1)
         # Whatever else stops is what the person wants to see.
         if session.interrupted or stopped is None or stopped.reason != pb.STOP_STEP:
             return

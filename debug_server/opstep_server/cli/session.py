@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 # How long a step of many may take until Ctrl-C pauses it.
 _STEP_SECONDS = 0.1
+# A script that runs ops has stopped by then.
+_PAUSE_SECONDS = 0.2
 # How long a process may take from the end of its connection to its own.
 _END_SECONDS = 1.5
 
@@ -80,6 +82,7 @@ class Session:
         self._thread: Thread | None = None
         self._running = False
         self._waiting = False
+        self._waits = 0
         self._counted = False
         self._interrupts = 0
         # Ctrl-C came while the command ran.
@@ -112,7 +115,9 @@ class Session:
         if not self._running:
             raise DebuggerError("the script is not running: start it with 'run'")
         if self._thread is None or self._thread.stopped is None:
-            raise DebuggerError("the script is not stopped: Ctrl-C pauses it while it runs")
+            raise DebuggerError(
+                "the script is running Python code, not ops: 'continue' waits for its next op"
+            )
         return self._thread, self._thread.stopped
 
     @property
@@ -146,24 +151,39 @@ class Session:
             raise DebuggerError("the script is running already: 'quit' ends it")
         self.script_code = None
         await self.send_catches()
+        await self.wait(self._launch())
+
+    async def _launch(self) -> None:
         await self.debugger.launch(self.target)
         self._running = True
-        await self.wait()
 
     async def send_catches(self) -> None:
         c = self.catches
         await self.debugger.set_exceptions(nan=c.nan, inf=c.inf, error=c.error)
 
-    async def wait(self, counted: bool = False) -> pb.Stopped | None:
-        """Until a thread stops or the script ends, and says which; the stop if there was one."""
+    async def wait(
+        self, going: Awaitable[None] | None = None, counted: bool = False
+    ) -> pb.Stopped | None:
+        """Until a thread stops or the script ends, and says which; the stop if there was one.
+
+        `going` is what makes it run: a stop may be told before that is through.
+        """
         self._waiting = True
+        self._waits += 1
         self._counted = counted
         self._interrupts = 0
         try:
+            if going is not None:
+                await going
             while self._running:
                 event = await self._news.get()
                 if isinstance(event, _Interrupted):
-                    self.screen.line("still running: 'continue' waits again, 'quit' ends it")
+                    if self._interrupts < 2:
+                        continue  # It came too late for the wait before.
+                    self.screen.line(
+                        "still running, and stops at its next op: 'continue' waits for that, "
+                        "'quit' ends it"
+                    )
                     return None
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
                     self.select(event.thread)
@@ -193,6 +213,11 @@ class Session:
             await self.debugger.pause()
         except DebuggerError as error:
             self.screen.error(str(error))
+            return
+        waits = self._waits
+        await asyncio.sleep(_PAUSE_SECONDS)
+        if self._waiting and waits == self._waits and self._interrupts == 1:
+            self.screen.line("pausing: the script will stop at its next op; Ctrl-C gives a prompt")
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -254,6 +279,13 @@ class Session:
                 how = f"by signal {-event.code}"
             self.screen.line(f"the script ended {how}", "bold" if event.code == 0 else "bold red")
             self._tell_unbound(ended=True)
+        elif isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
+            # Nobody waited for it.
+            if self.stopped is None or self._thread is event.thread:
+                self.select(event.thread)
+                self.show_stop(event.stopped)
+            else:
+                self.screen.line(f"thread {event.thread.id} {render.stop_line(event.stopped)}")
         elif isinstance(event, ContinuedEvent) and event.message:
             self.screen.line(f"the script went on by itself: {event.message}")
 
