@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,6 +164,17 @@ def test_looking_around():
     )  # inputs; info vars, once; info op, for each of its scopes
     assert f"  made at {SCRIPT}:{ADD} in net" in text
     assert code == 0
+
+
+def test_up_and_down_the_stack():
+    lines, code = batch("b add", "run", "up 2", "down", "up 99", "down 2", "up 2", "up")
+    assert [line.split("  ")[0] for line in lines if re.match(r"\d  \w", line)] == list("21313")
+    assert lines[-1] == "error: frame 3 is the outermost: there is none further up"
+    assert code == 1
+    lines, _ = batch("b add", "run", "down")
+    assert lines[-1] == "error: frame 0, the op, is the innermost: there is none further down"
+    lines, _ = batch("b add", "run", "up x")
+    assert lines[-1] == "error: 'x' is no number of frames: write 1 or more"
 
 
 @pytest.mark.parametrize(

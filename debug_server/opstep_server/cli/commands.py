@@ -124,8 +124,14 @@ COMMANDS: tuple[Command, ...] = (
         "frame", ("f",), "frame [NUMBER]",
         "look at a frame of the stack", "Expressions and 'list' use that frame.", looking.frame,
     ),
-    Command("up", (), "up", "look at the next frame outwards", "", looking.up),
-    Command("down", (), "down", "look at the next frame inwards", "", looking.down),
+    Command(
+        "up", (), "up [FRAMES]",
+        "look at the next frame outwards", "With a number, that many frames further.", looking.up,
+    ),
+    Command(
+        "down", (), "down [FRAMES]",
+        "look at the next frame inwards", "With a number, that many frames further.", looking.down,
+    ),
     Command(
         "thread", (), "thread NUMBER",
         "look at another thread", "'info threads' shows them.", looking.thread,

@@ -32,11 +32,25 @@ async def frame(session: Session, args: str) -> None:
 
 
 async def up(session: Session, args: str) -> None:
-    _select_frame(session, session.frame + 1)
+    last = len(session.stop[1].frames) - 1
+    count = _frames(args)
+    if session.frame >= last:
+        raise DebuggerError(f"frame {last} is the outermost: there is none further up")
+    _select_frame(session, min(session.frame + count, last))
 
 
 async def down(session: Session, args: str) -> None:
-    _select_frame(session, session.frame - 1)
+    session.stop  # noqa: B018  # Raises when there are no frames.
+    count = _frames(args)
+    if session.frame <= 0:
+        raise DebuggerError("frame 0, the op, is the innermost: there is none further down")
+    _select_frame(session, max(session.frame - count, 0))
+
+
+def _frames(args: str) -> int:
+    if args and not (args.isdecimal() and int(args) > 0):
+        raise DebuggerError(f"'{args}' is no number of frames: write 1 or more")
+    return int(args or 1)
 
 
 def _select_frame(session: Session, index: int) -> None:
