@@ -356,12 +356,23 @@ def _column(source: str, indent: int, byte_offset: int) -> int:
     return indent + len(before.decode("utf-8", "ignore")) + 1
 
 
+# What people may know from other languages.
+_FOREIGN = {"&": "write 'and'", "|": "write 'or'", "!": "write 'not'"}
+
+
 def _syntax_error(error: SyntaxError, source: str, indent: int) -> ExprError:
-    column = indent + min(max(error.offset or 1, 1), len(source) + 1)
-    message = (error.msg or "invalid syntax").rstrip(".")
-    hint = ""
+    offset = error.offset or 0
+    message = (error.msg or "invalid syntax").partition(" (detected at")[0].rstrip(".")
+    message = message[:1].lower() + message[1:]
     if re.search(r"(?<![=!<>])=(?!=)", source):
-        message, hint = "invalid syntax", "compare with =="
-    elif "@" in source:
-        hint = 'a name that Python cannot read is written var("w@grad")'
-    return ExprError(message[:1].lower() + message[1:], column, hint)
+        return ExprError("invalid syntax", indent + max(offset, 1), "compare with ==")
+    if message.startswith("invalid syntax") and not 1 <= offset <= len(source):
+        # Python has no place for what is not there.
+        return ExprError("the expression ends too early", indent + len(source) + 1)
+    column = indent + min(max(offset, 1), len(source) + 1)
+    hint = 'a name that Python cannot read is written var("w@grad")' if "@" in source else ""
+    found = re.match(r"\w+|\S", source[offset - 1 :]) if offset else None
+    if message.startswith("invalid syntax") and found:
+        message = f"'{found[0]}' does not fit here"
+        hint = _FOREIGN.get(found[0], hint)
+    return ExprError(message, column, hint)
