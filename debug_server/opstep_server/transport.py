@@ -88,11 +88,12 @@ class Connection:
             future.set_result(reply)
 
     def _end(self, message: str) -> None:
-        self._lost = message
+        # One that says goodbye leaves without a reason.
+        self._lost = message or "the executor has left"
         pending, self._pending = self._pending, {}
         for future, _ in pending.values():
             if not future.done():
-                future.set_exception(ConnectionLost(message))
+                future.set_exception(ConnectionLost(self._lost))
                 future.exception()  # Somebody may have given up waiting: no warning about that.
 
     async def _write(self, context: _Context) -> None:

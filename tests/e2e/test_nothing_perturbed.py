@@ -114,8 +114,8 @@ def test_a_hundred_random_pauses(script: Path, undisturbed: str) -> None:
         names = [op.name for op in await debugger.ops(main)]
         for i in range(100):
             if i % 4 == 0:  # wherever it happens to be
-                await debugger.resume(thread, "continue")
-                await debugger.pause(thread)
+                # Together: the script must not get to its end in between.
+                await asyncio.gather(debugger.resume(thread, "continue"), debugger.pause(thread))
             else:  # at a random op of one of the next runs, in a random iteration of the loop
                 step = next(frame.step for frame in stop.stopped.frames if frame.kind == frame.RUN)
                 condition = f"step >= {step + choose.randrange(1, 4)}"
