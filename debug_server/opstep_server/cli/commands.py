@@ -155,7 +155,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "info", ("i",), "info breakpoints|op|ops [PATTERN]|vars [PATTERN]|programs|threads",
         "show what there is",
-        "PATTERN is an op's type or a name with * and ?.", looking.info, "info",
+        "PATTERN is an op's type or a name with * and ?.\n"
+        "'info vars' goes from the block of the frame in view outwards.", looking.info, "info",
     ),
     Command(
         "help", ("h", "?"), "help [COMMAND|expressions]",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import linecache
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from opstep_server import expr, values
 from opstep_server.cli import render
@@ -120,14 +120,16 @@ async def _show_scope(
     title: str = "",
     pattern: str = "*",
     without: Collection[str] = (),
+    frame: int | None = None,
 ) -> list[str]:
     """Shows the scope's variables and returns their names."""
+    frame = session.frame if frame is None else frame
     shown: list[str] = []
     rows: list[tuple[str, str]] = []
     start = 0
     while True:
         page = await session.debugger.variables(
-            session.thread.id, session.frame, scope, start=start, count=_PAGE
+            session.thread.id, frame, scope, start=start, count=_PAGE
         )
         for named in page.variables:
             name = named.name
@@ -196,15 +198,43 @@ async def info_op(session: Session, pattern: str) -> None:
 
 async def info_vars(session: Session, pattern: str) -> None:
     shown: list[str] = []
-    for scope, title in (
-        (pb.SCOPE_PARAMETERS, "parameters"),
-        (pb.SCOPE_GRADIENTS, "gradients"),
-        (pb.SCOPE_BLOCK, "other variables of the block"),
-    ):
-        # A block's own parameters and gradients are among its variables: once is enough.
-        shown += await _show_scope(session, scope, title, pattern or "*", without=shown)
-    if not shown:
-        raise DebuggerError(f"no variable matches '{pattern or '*'}' in this frame")
+    wanted = pattern or "*"
+    # A block's own parameters and gradients are among its variables: once is enough.
+    for scope, title in ((pb.SCOPE_PARAMETERS, "parameters"), (pb.SCOPE_GRADIENTS, "gradients")):
+        shown += await _show_scope(session, scope, title, wanted, without=shown)
+    for frame, block in _blocks(session):
+        title = f"other variables of {block}"
+        shown += await _show_scope(session, pb.SCOPE_BLOCK, title, wanted, shown, frame)
+    if not shown and not await _show_named(session, pattern):
+        raise DebuggerError(f"no variable matches '{wanted}' in this frame")
+
+
+def _blocks(session: Session) -> Iterator[tuple[int, str]]:
+    """The block of the frame in view and those around it, each with a frame that is in it."""
+    frames = session.stop[1].frames
+    first = session.frame
+    yield first, "the block"
+    # The frame of an op and that of its block are in the same block.
+    start = first + 1 if frames[first].kind != pb.StackFrame.OP else first + 2
+    for index in range(start, len(frames)):
+        frame = frames[index]
+        if frame.kind == pb.StackFrame.BLOCK:
+            yield index, f"the block around it, of #{frame.op.id} {frame.op.name}"
+        elif frame.kind == pb.StackFrame.RUN:
+            yield index, "the outermost block"
+
+
+async def _show_named(session: Session, name: str) -> bool:
+    """What 'print' finds by that name though no block lists it: slots, attributes, gradients."""
+    try:
+        value = await session.debugger.evaluate(
+            session.thread.id, session.frame, name, max_elements=_ELEMENTS
+        )
+    except DebuggerError:
+        return False
+    for line in render.table([(name, values.describe(value))]):
+        session.screen.line(line)
+    return True
 
 
 async def info_programs(session: Session, pattern: str) -> None:
