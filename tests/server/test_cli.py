@@ -16,6 +16,7 @@ from scripted_train import line_of
 HERE = Path(__file__).parent
 OPSTEP = (sys.executable, "-m", "opstep_server")
 SCRIPT = "scripted_train.py"
+LINES = len((HERE / SCRIPT).read_text().splitlines())
 MATMUL, ADD, LOG = line_of("matmul"), line_of("add"), line_of("log")
 
 
@@ -192,6 +193,12 @@ def test_up_and_down_the_stack():
         ("break x if", "there is no condition after 'if'"),
         ("break x if (", "'(' was never closed (column 1)"),
         ("break nowhere.py:3", "there is no file nowhere.py here or beside the script"),
+        ("break 0", "there is no line 0: lines count from 1"),
+        ("break -1", "there is no line -1: lines count from 1"),
+        (f"break {SCRIPT}:abc", f"'abc' is no line's number: write {SCRIPT}:12"),
+        (f"break {SCRIPT}:-1", f"'-1' is no line's number: write {SCRIPT}:12"),
+        ("break listing:x", "'x' is no line's number: write listing:12"),
+        ("break 9999", f"there is no line 9999: {SCRIPT} has {LINES} lines"),
         ("break #1", "no program has been compiled yet: start the script with 'run'"),
         ("catch fish", "write 'catch' and one or more of nan, inf and error, or 'catch off'"),
         ("delete 4", "there is no breakpoint 4"),
@@ -361,7 +368,10 @@ def test_the_commands_outside_of_the_debugger():
     shown = opstep("debug", "--help").stdout
     assert "3  stopped at a NaN or an Inf" in shown
     missing = opstep("debug", "--batch", "-ex", "run", "nowhere.py")
-    assert missing.stdout.splitlines()[-1] == "error: there is no script nowhere.py"
-    assert missing.returncode == 1
+    assert (missing.stdout, missing.stderr) == ("", "opstep: there is no script nowhere.py\n")
+    assert missing.returncode == 2
+    alone = opstep("debug")
+    assert alone.stderr.endswith("the following arguments are required: script\n")
+    assert alone.returncode == 2
     assert opstep("debug", "-x", "nowhere", SCRIPT).returncode == 2
     assert opstep().returncode == 2

@@ -74,6 +74,7 @@ def terminal(*args: str, script: str = "scripted_train.py", **env: str) -> Itera
 
 def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
     with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"opstep \S+: type help for the commands, run to begin\r\n")
         t.expect(r"\(opstep\)")
         t.type("run\r")
         t.expect("run 3")

@@ -52,19 +52,37 @@ def parse_where(session: Session, text: str, gradients: bool) -> BreakpointSpec:
     if listing:
         name = listing[1] or session.program().event.name
         return BreakpointSpec(ListingWhere(name, int(listing[2])))
-    source = re.fullmatch(r"(.+):(\d+)", text)
-    if source:
-        return _line(session, source[1], int(source[2]), gradients)
+    if re.fullmatch(r"-\d+", text):
+        raise DebuggerError(f"there is no line {text}: lines count from 1")
+    file, colon, line = text.rpartition(":")
+    if colon and line.isdecimal():
+        return _line(session, file, int(line), gradients)
+    if colon and (file == "listing" or file.startswith("listing:") or file.endswith(".py")):
+        raise DebuggerError(f"'{line}' is no line's number: write {file}:12")
     return BreakpointSpec(PatternWhere(f"grad:{text}" if gradients else text))
 
 
 def _line(session: Session, file: str, line: int, gradients: bool) -> BreakpointSpec:
+    found = _find_file(session, file)
+    if line < 1:
+        raise DebuggerError(f"there is no line {line}: lines count from 1")
+    try:
+        with open(found, "rb") as lines:
+            count = sum(1 for _ in lines)
+    except OSError as error:
+        raise DebuggerError(f"cannot read {file}: {error.strerror}") from error
+    if line > count:
+        plural = "" if count == 1 else "s"
+        raise DebuggerError(f"there is no line {line}: {file} has {count} line{plural}")
+    return BreakpointSpec(SourceWhere(found, line), gradients=gradients)
+
+
+def _find_file(session: Session, file: str) -> str:
     folders = (os.getcwd(), os.path.dirname(session.script))
     for folder in folders:
         candidate = os.path.join(folder, os.path.expanduser(file))
         if os.path.isfile(candidate):
-            where = SourceWhere(os.path.realpath(candidate), line)
-            return BreakpointSpec(where, gradients=gradients)
+            return os.path.realpath(candidate)
     raise DebuggerError(f"there is no file {file} here or beside the script")
 
 

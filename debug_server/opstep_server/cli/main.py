@@ -64,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     debug.add_argument("--python", metavar="PATH", help="the interpreter for the script")
     debug.add_argument("script", help="the Python script")
-    debug.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    rest = debug.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    rest.required = False  # Python 3.11 would name it among what is missing.
     commands.add_parser("dap", help="serve the Debug Adapter Protocol to an editor on stdio")
     return parser
 
@@ -84,6 +85,9 @@ def _from_file(path: str) -> list[str]:
 
 def _debug(args: argparse.Namespace) -> int:
     commands = [command for group in args.commands for command in group]
+    if not os.path.isfile(args.script):
+        print(f"opstep: there is no script {args.script}", file=sys.stderr)
+        return 2
     try:
         return asyncio.run(_session(args, commands))
     except DebuggerError as error:
@@ -111,6 +115,10 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
     shell = Shell(session)
     ending = _end_on_signals()
     try:
+        if terminal:
+            session.screen.line(
+                f"opstep {opstep_server.version()}: type help for the commands, run to begin"
+            )
         await shell.batch(commands)
         if not args.batch and not session.quitting:
             await (shell.interactive() if terminal else shell.piped())
