@@ -1,5 +1,7 @@
 #include "ir/program.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include "ir/verify.h"
 
 namespace opstep {
@@ -35,6 +37,8 @@ Program::Program(std::string name) : Program() {
 
 std::shared_ptr<Program> Program::Parse(std::string_view bytes, SchemaLookup schemas) {
   std::shared_ptr<Program> program(new Program());
+  // protobuf would write lines of its own to stderr beside our sentence.
+  const google::protobuf::LogSilencer silencer;
   const bool parsed = bytes.size() <= static_cast<size_t>(INT32_MAX) &&
                       program->desc_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   OPSTEP_CHECK(parsed, "this is not an opstep program, or a part of it is missing");

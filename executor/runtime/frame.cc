@@ -1,5 +1,6 @@
 #include "runtime/frame.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/hook_state.h"
@@ -83,6 +84,11 @@ void Frame::EnterBlock(Level& level) {
 
 void Frame::UseShape(int block, PlanShape shape) {
   const bool fast = shape == PlanShape::kFast;
+  if (fast && block == 0 && inspect_arena_ != nullptr) {
+    // Nobody looks any more: the memory that kept every value goes, and sub-blocks are bound anew.
+    inspect_arena_ = nullptr;
+    std::fill(bound_.begin(), bound_.end(), false);
+  }
   std::shared_ptr<void>& arena = fast ? fast_arena_ : inspect_arena_;
   if (arena == nullptr) arena = AllocateAligned(fast ? plan_->fast_bytes : plan_->inspect_bytes);
   for (const uint32_t index : slots_of_block_[block]) {
