@@ -99,6 +99,22 @@ def test_the_ways_to_name_a_place():
     assert code == 0
 
 
+def test_a_file_is_found_by_the_end_of_its_path(tmp_path: Path):
+    (tmp_path / "main.py").write_text("")
+    for folder in ("models", "layers"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "net.py").write_text("1\n2\n")
+    (tmp_path / "models" / "one.py").write_text("1\n2\n")
+    script = str(tmp_path / "main.py")
+    commands = "break one.py:2\nbreak models/net.py:1\nbreak net.py:1\nbreak et.py:1\n"
+    shown = opstep("debug", script, stdin=commands).stdout
+    models = tmp_path / "models"
+    assert f"breakpoint 1 at {models / 'one.py'}:2: pending" in shown
+    assert f"breakpoint 2 at {models / 'net.py'}:1: pending" in shown
+    assert f"error: 'net.py' may be {tmp_path / 'layers' / 'net.py'} or {models}" in shown
+    assert "error: there is no file et.py here, below the script or among its sources" in shown
+
+
 def test_a_breakpoint_that_never_matched_is_told_with_the_nearest_names():
     lines, code = batch("break matmull", "run")
     assert lines[-2:] == [
@@ -192,7 +208,10 @@ def test_up_and_down_the_stack():
         ("break", "write 'break WHERE [grad] [if CONDITION]', see 'help break'"),
         ("break x if", "there is no condition after 'if'"),
         ("break x if (", "'(' was never closed (column 1)"),
-        ("break nowhere.py:3", "there is no file nowhere.py here or beside the script"),
+        (
+            "break nowhere.py:3",
+            "there is no file nowhere.py here, below the script or among its sources",
+        ),
         ("break 0", "there is no line 0: lines count from 1"),
         ("break -1", "there is no line -1: lines count from 1"),
         (f"break {SCRIPT}:abc", f"'abc' is no line's number: write {SCRIPT}:12"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+from collections.abc import Iterator
 
+from opstep_server.cli import render
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
     BreakpointSpec,
@@ -15,6 +18,8 @@ from opstep_server.debugger import (
     SourceWhere,
 )
 
+# How many folders are looked through for a file.
+_FOLDERS = 1000
 CATCHES = ("nan", "inf", "error")
 
 
@@ -83,7 +88,28 @@ def _find_file(session: Session, file: str) -> str:
         candidate = os.path.join(folder, os.path.expanduser(file))
         if os.path.isfile(candidate):
             return os.path.realpath(candidate)
-    raise DebuggerError(f"there is no file {file} here or beside the script")
+    # Before the script runs its folders say what it may import, then the ops where they were made.
+    known = session.names.files | set(_python_files(os.path.dirname(session.script)))
+    ending = os.sep + os.path.normpath(file)
+    found = sorted({os.path.realpath(path) for path in known if path.endswith(ending)})
+    if len(found) > 1:
+        raise DebuggerError(f"'{file}' may be " + " or ".join(map(render.path, found)))
+    if not found:
+        raise DebuggerError(f"there is no file {file} here, below the script or among its sources")
+    return found[0]
+
+
+def _python_files(folder: str) -> Iterator[str]:
+    """Those below the folder; of a very large tree only the first."""
+    for path, folders, files in itertools.islice(os.walk(folder), _FOLDERS):
+        # Hidden ones, environments and caches hold nobody's own sources.
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith((".", "__"))
+            and not os.path.exists(os.path.join(path, name, "pyvenv.cfg"))
+        )
+        yield from (os.path.join(path, file) for file in files if file.endswith(".py"))
 
 
 async def delete(session: Session, args: str) -> None:

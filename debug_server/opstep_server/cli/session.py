@@ -62,6 +62,8 @@ class Names:
     ops: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
+    # Where ops were made.
+    files: set[str] = field(default_factory=set)
 
 
 class Session:
@@ -322,4 +324,5 @@ class Session:
         for op in ops:
             self.names.ops.add(op.name)
             self.names.types.add(op.type)
+            self.names.files.update(line.file for line in op.stack)
             self.names.variables.update(var.name for var in op.outputs)
