@@ -10,7 +10,7 @@ import pytest
 from opstep_server.cli import docs
 from opstep_server.cli.commands import COMMANDS, find, help_lines
 from opstep_server.cli.completion import candidates
-from opstep_server.cli.screen import Screen
+from opstep_server.cli.screen import Screen, wrap
 from opstep_server.cli.session import Session
 from opstep_server.debugger import BreakpointSpec, Debugger, LaunchTarget, PatternWhere
 from opstep_server.functions import FUNCTIONS
@@ -55,6 +55,15 @@ def test_the_lines_of_help_fit_a_terminal():
     for topic in ("", "expressions", *(c.name for c in COMMANDS)):
         for line in help_lines(topic):
             assert len(line) <= 110, line
+
+
+def test_wrapped_lines_keep_their_column():
+    text = "  name  what it is, in more words than fit"
+    assert wrap(text, 24) == ["  name  what it is, in", "        more words than", "        fit"]
+    assert wrap("one two three", 8) == ["one two", "    three"]
+    assert wrap("x" * 30 + " y", 8) == ["x" * 30, "    y"]
+    assert wrap("", 8) == [""]
+    assert wrap(text, 80) == [text]
 
 
 def completed(session: Session, text: str) -> list[str]:

@@ -57,7 +57,7 @@ def terminal(*args: str, script: str = "scripted_train.py", **env: str) -> Itera
     process = subprocess.Popen(
         [sys.executable, "-c", START, "debug", script, *args],
         cwd=HERE,
-        env={**os.environ, "TERM": "xterm-256color", **env},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", **env},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -146,6 +146,17 @@ def test_the_script_sees_the_terminal(tmp_path: Path):
         t.type("run\r")
         t.expect(r"\[False, True, True\]")
         t.expect(r"the script ended with exit code 0")
+
+
+def test_long_lines_break_at_words(tmp_path: Path):
+    with terminal(XDG_STATE_HOME=str(tmp_path), COLUMNS="80") as t:
+        t.expect(r"\(opstep\)")
+        t.type("help\r")
+        shown = t.expect(r"(?s)break WHERE.*computed\.")
+        assert max(map(len, shown.splitlines())) <= 80
+        t.type("tbreak matmul\r")
+        t.type("run\r")
+        t.expect(r"stopped at op #1 fc_0\.matmul [^\r\n]*,\r\n    [^\r\n]*breakpoint 1\r\n")
 
 
 def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):
