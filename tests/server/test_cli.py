@@ -368,6 +368,19 @@ def test_a_signal_that_ends_the_debugger_ends_the_script(tmp_path: Path, number:
         os.kill(pid, 0)
 
 
+def test_nobody_reads_the_output():
+    process = subprocess.Popen(
+        [*OPSTEP, "debug", "--batch", "-ex", "tbreak add", "-ex", "run", "-ex", "si 999", SCRIPT,
+         "--endless"],
+        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(20) == 128 + signal.SIGPIPE
+    assert b"opstep_server/cli" not in process.stderr.read()
+
+
 def test_a_signal_while_commands_are_awaited():
     process = subprocess.Popen(
         [*OPSTEP, "debug", SCRIPT], cwd=HERE,

@@ -95,6 +95,10 @@ def _debug(args: argparse.Namespace) -> int:
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
+    except BrokenPipeError:
+        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
 
 
 async def _session(args: argparse.Namespace, commands: list[str]) -> int:
