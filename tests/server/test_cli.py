@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from scripted_train import line_of
-
-HERE = Path(__file__).parent
-OPSTEP = (sys.executable, "-m", "opstep_server")
-SCRIPT = "scripted_train.py"
-LINES = len((HERE / SCRIPT).read_text().splitlines())
-MATMUL, ADD, LOG = line_of("matmul"), line_of("add"), line_of("log")
-
-
-def opstep(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*OPSTEP, *args],
-        cwd=HERE,
-        env={**os.environ, **env},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
-def batch(*commands: str, **env: str) -> tuple[list[str], int]:
-    options = [word for command in commands for word in ("-ex", command)]
-    result = opstep("debug", "--batch", *options, SCRIPT, **env)
-    assert result.stderr == ""
-    return result.stdout.splitlines(), result.returncode
+from terminal_runs import ADD, LINES, LOG, MATMUL, SCRIPT, batch, opstep
 
 
 def test_a_session_reads_like_this():
@@ -238,17 +208,6 @@ def test_the_executors_own_errors_are_told():
     assert code == 1
 
 
-def test_the_scripts_own_code_is_the_batchs():
-    lines, code = batch("run", SCRIPT_CODE="7")
-    assert (lines[-1], code) == ("the script ended with exit code 7", 7)
-
-
-def test_a_script_that_is_still_stopped_at_the_end_is_ended():
-    lines, code = batch("b add", "run", SCRIPT_CODE="7")
-    assert lines[-1].startswith(str(ADD))
-    assert code == 0
-
-
 def test_commands_from_a_file_and_the_scripts_arguments(tmp_path: Path):
     file = tmp_path / "commands"
     file.write_text("# what to do\n\ntbreak add\nrun\n")
@@ -270,129 +229,6 @@ def test_commands_from_a_pipe_and_the_empty_line():
     assert "\x1b" not in result.stdout
     assert lines[-1] == "(opstep) quit"
     assert result.returncode == 1  # Because of 'nope', which did not end it.
-
-
-@pytest.mark.parametrize("command", ["stepi 9", "nexti 9", "step 9", "next 9"])
-def test_a_count_of_steps_ends_at_a_stop_of_another_kind(command: str):
-    lines, _ = batch("tbreak matmul", "break log", "run", command)
-    told = [line.rpartition(": ")[2] for line in lines if line.startswith("stopped")]
-    assert told == ["breakpoint 1", "step", "step", "breakpoint 2"]
-
-
-def test_a_count_of_continues_ends_at_a_fault():
-    lines, code = batch("break add", "catch nan", "run", "continue 9")
-    told = [line.split(": ")[1] for line in lines if line.startswith("stopped")]
-    assert told == ["breakpoint 1"] * 4 + ["NaN"]
-    assert code == 3
-
-
-def test_a_count_of_steps_ends_with_the_script():
-    lines, code = batch("tbreak log", "run", "stepi 99")
-    assert lines[-1] == "the script ended with exit code 0"
-    assert code == 0
-
-
-def test_the_script_shares_output_and_input(tmp_path: Path):
-    script = tmp_path / "plain.py"
-    script.write_text(
-        "import os, sys\n"
-        "os.write(2, b'to stderr\\n')\n"
-        "print('read', repr(sys.stdin.read()))\n"
-        "os.write(2, b'no newline')\n"
-    )
-    both = tmp_path / "both"
-    for options, shown in (
-        (["--batch", "-ex", "run"], "read 'run\\n'"),
-        ([], "read ''"),
-    ):
-        with both.open("w") as out:
-            subprocess.run(
-                [*OPSTEP, "debug", *options, str(script)],
-                input="run\n", stdout=out, stderr=out, text=True, timeout=60, check=True,
-            )  # fmt: skip
-        assert both.read_text().splitlines() == [
-            "(opstep) run",
-            "to stderr",
-            shown,
-            "no newlinethe script ended with exit code 0",
-        ]
-
-
-def test_steps_do_not_wait_for_the_clock():
-    began = time.monotonic()
-    batch("tbreak matmul", "run")
-    once = time.monotonic() - began
-    began = time.monotonic()
-    result = opstep(
-        "debug", "--batch", "-ex", "tbreak matmul", "-ex", "run", "-ex", "stepi 400", SCRIPT,
-        "--endless",
-    )  # fmt: skip
-    assert result.stdout.count("stopped at") == 401
-    # 100 runs of the script sleep 0.01 s each.
-    assert time.monotonic() - began - once < 5
-
-
-def test_ctrl_c_ends_a_batch_and_its_script():
-    process = subprocess.Popen(
-        [*OPSTEP, "debug", "--batch", "-ex", "run", SCRIPT, "--endless"],
-        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    while process.stdout.readline() != "run 2\n":
-        pass
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (130, "")
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("how", ["batch", "piped"])
-def test_a_signal_that_ends_the_debugger_ends_the_script(tmp_path: Path, number: int, how: str):
-    script = tmp_path / "busy.py"
-    script.write_text("import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n")
-    options = ["--batch", "-ex", "run"] if how == "batch" else []
-    process = subprocess.Popen(
-        [*OPSTEP, "debug", *options, str(script)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdin is not None and process.stdout is not None
-    if how == "piped":
-        process.stdin.write("run\n")
-        process.stdin.flush()
-    assert process.stdout.readline() == "(opstep) run\n"
-    pid = int(process.stdout.readline())
-    process.send_signal(number)
-    assert process.wait(20) == 128 + number
-    assert process.stderr is not None and process.stderr.read() == ""
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-
-
-def test_nobody_reads_the_output():
-    process = subprocess.Popen(
-        [*OPSTEP, "debug", "--batch", "-ex", "tbreak add", "-ex", "run", "-ex", "si 999", SCRIPT,
-         "--endless"],
-        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None and process.stderr is not None
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(20) == 128 + signal.SIGPIPE
-    assert b"opstep_server/cli" not in process.stderr.read()
-
-
-def test_a_signal_while_commands_are_awaited():
-    process = subprocess.Popen(
-        [*OPSTEP, "debug", SCRIPT], cwd=HERE,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write("tbreak add\nrun\n")
-    process.stdin.flush()
-    while not process.stdout.readline().startswith("stopped"):
-        pass
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 128 + signal.SIGTERM
 
 
 def test_the_commands_outside_of_the_debugger():
