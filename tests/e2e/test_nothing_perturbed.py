@@ -104,7 +104,10 @@ def test_a_hundred_random_pauses(script: Path, undisturbed: str) -> None:
     choose = random.Random(7)
     seen: set[tuple[int, str]] = set()
 
+    paused = 0
+
     async def pauses(run: Run) -> None:
+        nonlocal paused
         debugger, stop = run.debugger, await run.stop()  # entry, in the startup program
         thread = stop.thread.id
         await debugger.add_breakpoint(BreakpointSpec(PatternWhere("x.feed"), temporary=True))
@@ -112,17 +115,18 @@ def test_a_hundred_random_pauses(script: Path, undisturbed: str) -> None:
         stop = await run.stop()
         main = next(program for program in debugger.programs if program.event.name == "main")
         names = [op.name for op in await debugger.ops(main)]
-        for i in range(100):
-            if i % 4 == 0:  # wherever it happens to be
-                # Together: the script must not get to its end in between.
-                await asyncio.gather(debugger.resume(thread, "continue"), debugger.pause(thread))
-            else:  # at a random op of one of the next runs, in a random iteration of the loop
-                step = next(frame.step for frame in stop.stopped.frames if frame.kind == frame.RUN)
-                condition = f"step >= {step + choose.randrange(1, 4)}"
-                spec = BreakpointSpec(PatternWhere(choose.choice(names)), condition, temporary=True)
-                await debugger.add_breakpoint(spec)
-                await debugger.resume(thread, "continue")
+        for _ in range(100):
+            # To a random op of one of the next runs, in a random iteration of the loop, ...
+            step = next(frame.step for frame in stop.stopped.frames if frame.kind == frame.RUN)
+            condition = f"step >= {step + choose.randrange(1, 4)}"
+            spec = BreakpointSpec(PatternWhere(choose.choice(names)), condition, temporary=True)
+            await debugger.add_breakpoint(spec)
+            await debugger.resume(thread, "continue")
+            await run.stop()
+            # ... and from there a pause. Together: the script must not get to its end in between.
+            await asyncio.gather(debugger.resume(thread, "continue"), debugger.pause(thread))
             stop = await run.stop()
+            paused += stop.stopped.reason == pb.STOP_PAUSE
             for _ in range(choose.randrange(3)):
                 await debugger.resume(thread, choose.choice(["over", "into"]), "op")
                 stop = await run.stop()
@@ -132,6 +136,7 @@ def test_a_hundred_random_pauses(script: Path, undisturbed: str) -> None:
         await debugger.resume(thread, "continue")
 
     assert digest_with(script, pauses, entry=True) == undisturbed
+    assert paused == 100
     assert len(seen) > 20, f"the pauses fell on too few different ops to mean something: {seen}"
 
 

@@ -83,9 +83,12 @@ function describe(python: string, error: Error & { code?: unknown }, stderr: str
   }
   const reason = stderr.trim().split("\n").pop() ?? "";
   if (/No module named '?opstep_server'?$/.test(reason)) {
-    const installCommand = `${quote(python)} -m pip install opstep`;
+    // The wheel is made from the sources: no package index carries it.
+    const installCommand = `${quote(python)} -m pip install dist/opstep-*.whl`;
     return {
-      message: `opstep is not installed for ${python}: run "${installCommand}", or ${whatToDo}.`,
+      message:
+        `opstep is not installed for ${python}: in opstep's folder run "make wheel" and ` +
+        `"${installCommand}", or ${whatToDo}.`,
       installCommand,
     };
   }
