@@ -20,7 +20,7 @@ from opstep._core import Error
 _core.hide_frames_below(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 _core.set_main_thread(_threading.main_thread().ident)
 
-from opstep import debug, initializer, layers, ops, optimizer  # noqa: E402
+from opstep import clip, debug, initializer, layers, lr, ops, optimizer  # noqa: E402
 from opstep.backward import append_backward  # noqa: E402
 from opstep.context import (  # noqa: E402
     default_main_program,
@@ -51,6 +51,7 @@ __all__ = [
     "Scope",
     "Variable",
     "append_backward",
+    "clip",
     "compile",
     "debug",
     "default_main_program",
@@ -58,6 +59,7 @@ __all__ = [
     "global_scope",
     "initializer",
     "layers",
+    "lr",
     "name_scope",
     "ops",
     "optimizer",

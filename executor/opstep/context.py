@@ -66,6 +66,17 @@ def name_scope(prefix: str) -> Iterator[None]:
         _context.names = before
 
 
+@contextmanager
+def names_below(name: str) -> Iterator[None]:
+    """Names made inside the `with` start with `name/`, which has its name scopes already."""
+    before = _context.names
+    _context.names = f"{name}/"
+    try:
+        yield
+    finally:
+        _context.names = before
+
+
 def scoped(name: str) -> str:
     """The name with the name scopes around it."""
     return _context.names + name

@@ -7,53 +7,225 @@ from collections.abc import Sequence
 from opstep import context, ops
 from opstep._core import Error
 from opstep.backward import append_backward
+from opstep.clip import GradientClip
 from opstep.initializer import Constant, add_startup_value
+from opstep.lr import Schedule
 from opstep.program import Program
-from opstep.variable import Variable
+from opstep.variable import Parameter, Variable
+
+Pair = tuple[Variable, Variable]
 
 
 class Optimizer:
-    """What all optimizers share; a subclass says how one parameter is changed."""
+    """What all optimizers share; a subclass says how one parameter is changed.
 
-    def __init__(self, learning_rate: float) -> None:
+    `learning_rate` is a number or a schedule of `opstep.lr`, `grad_clip` one of `opstep.clip`. A
+    parameter's `optimize_attr` can scale its learning rate, replace the weight decay (0 for none)
+    and keep its gradient as it is ("clip": False).
+    """
+
+    _counts_steps = False
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule,
+        weight_decay: float = 0.0,
+        grad_clip: GradientClip | None = None,
+    ) -> None:
         self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.grad_clip = grad_clip
 
     def minimize(
         self,
         loss: Variable,
         startup: Program | None = None,
         parameters: Sequence[Variable | str] | None = None,
-    ) -> list[tuple[Variable, Variable]]:
+    ) -> list[Pair]:
         """Add one training step for `loss`; gives each parameter with its gradient."""
-        main = loss.program
-        with context.program_guard(main, startup):
+        with context.program_guard(loss.program, startup):
             pairs = append_backward(loss, parameters)
             if not pairs:
                 raise Error(f"'{loss.name}' depends on no trainable parameter: nothing to minimize")
-            rates: dict[str, Variable] = {}
-            taken = set(main._core.op_names())
-            for parameter, gradient in pairs:
-                if parameter.dtype not in rates:
-                    rates[parameter.dtype] = self._rate(main, parameter.dtype)
-                name = f"{parameter.name}.{type(self).__name__.lower()}"
-                if name in taken:  # another loss changes the parameter too
-                    name = main.unique_name(name)
-                self._update(parameter, gradient, rates[parameter.dtype], name)
+            self.apply_gradients(pairs)
         return pairs
 
-    def _rate(self, main: Program, dtype: str) -> Variable:
-        """The learning rate as a variable, so that it can be seen and changed between runs."""
-        name = main.unique_name("learning_rate")
-        rate = main.global_block().create_var(name, [], dtype, persistable=True, stop_gradient=True)
-        add_startup_value(rate, Constant(self.learning_rate))
-        return rate
+    def apply_gradients(self, pairs: Sequence[Pair]) -> None:
+        """Add the ops that change each parameter with its gradient."""
+        main = pairs[0][0].program
+        step = _Step(self, main)
+        taken = set(main._core.op_names())
+        for parameter, gradient in self._clipped(main, pairs):
+            name = f"{parameter.name}.{type(self).__name__.lower()}"
+            if name in taken:  # another loss changes the parameter too
+                name = main.unique_name(name)
+            step.name, step.weight_decay = name, self.weight_decay
+            rate = 1.0
+            if isinstance(parameter, Parameter):
+                own = parameter.optimize_attr
+                rate = own.get("learning_rate", 1.0)
+                step.weight_decay = own.get("weight_decay", self.weight_decay)
+            self._update(parameter, gradient, step.rate(parameter.dtype, rate), step)
+        step.finish()
 
-    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, name: str) -> None:
+    def _clipped(self, main: Program, pairs: Sequence[Pair]) -> list[Pair]:
+        if self.grad_clip is None:
+            return list(pairs)
+        chosen = [
+            gradient
+            for parameter, gradient in pairs
+            if not isinstance(parameter, Parameter) or parameter.optimize_attr.get("clip", True)
+        ]
+        with context.names_below(main.unique_name("clip")):
+            clipped = self.grad_clip.clip(chosen)
+        replaced = {old.name: new for old, new in zip(chosen, clipped, strict=True)}
+        return [(parameter, replaced.get(g.name, g)) for parameter, g in pairs]
+
+    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, step: _Step) -> None:
         raise NotImplementedError
+
+
+class _Step:
+    """What the updates of one training step share."""
+
+    def __init__(self, optimizer: Optimizer, main: Program) -> None:
+        self.main = main
+        self.name = ""
+        self.weight_decay = 0.0
+        self._learning_rate = optimizer.learning_rate
+        self._rates: dict[tuple[str, float], Variable] = {}
+        self.count: Variable | None = None
+        """How many steps were taken before."""
+        if optimizer._counts_steps or isinstance(optimizer.learning_rate, Schedule):
+            self.count = self._persistable(f"{main.unique_name('optimizer')}.step", [], "int64")
+
+    def rate(self, dtype: str, factor: float = 1.0) -> Variable:
+        """The learning rate as a variable, so that it can be seen and changed between runs."""
+        if (dtype, factor) not in self._rates:
+            made = self._make_rate(dtype) if factor == 1 else self.rate(dtype) * factor
+            self._rates[dtype, factor] = made
+        return self._rates[dtype, factor]
+
+    def _make_rate(self, dtype: str) -> Variable:
+        name = self.main.unique_name("learning_rate")
+        if not isinstance(self._learning_rate, Schedule):
+            return self._persistable(name, [], dtype, self._learning_rate)
+        assert self.count is not None
+        with context.names_below(name):
+            rate = self._learning_rate.build(self.count, dtype if dtype == "float64" else "float32")
+        return ops.cast(rate, to=dtype, name=f"{name}.cast", out=name)
+
+    def state(self, name: str, parameter: Variable) -> Variable:
+        """A variable that starts as zeros and is as large as the parameter."""
+        return self._persistable(f"{self.name}.{name}", parameter.shape, parameter.dtype)
+
+    def _persistable(
+        self, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
+    ) -> Variable:
+        block = self.main.global_block()
+        variable = block.create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+        add_startup_value(variable, Constant(value))
+        return variable
+
+    def finish(self) -> None:
+        if self.count is not None:
+            ops.increment(self.count, out=self.count, name=f"{self.count.name}.increment")
 
 
 class SGD(Optimizer):
     """Gradient descent: parameter -= learning_rate * gradient."""
 
-    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, name: str) -> None:
-        ops.sgd(parameter, gradient, rate, param_out=parameter, name=name)
+    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, step: _Step) -> None:
+        ops.sgd(
+            parameter,
+            gradient,
+            rate,
+            weight_decay=step.weight_decay,
+            param_out=parameter,
+            name=step.name,
+        )
+
+
+class Momentum(Optimizer):
+    """Gradient descent with a velocity that keeps the share `momentum` of itself at each step."""
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule,
+        momentum: float = 0.9,
+        use_nesterov: bool = False,
+        weight_decay: float = 0.0,
+        grad_clip: GradientClip | None = None,
+    ) -> None:
+        super().__init__(learning_rate, weight_decay, grad_clip)
+        self.momentum, self.use_nesterov = momentum, use_nesterov
+
+    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, step: _Step) -> None:
+        velocity = step.state("velocity", parameter)
+        ops.momentum(
+            parameter,
+            gradient,
+            velocity,
+            rate,
+            mu=self.momentum,
+            use_nesterov=self.use_nesterov,
+            weight_decay=step.weight_decay,
+            param_out=parameter,
+            velocity_out=velocity,
+            name=step.name,
+        )
+
+
+class Adam(Optimizer):
+    """Steps scaled by the means of past gradients and of their squares (Kingma and Ba, 2015)."""
+
+    _counts_steps = True
+    _op = staticmethod(ops.adam)
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+        grad_clip: GradientClip | None = None,
+    ) -> None:
+        super().__init__(learning_rate, weight_decay, grad_clip)
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def _update(self, parameter: Variable, gradient: Variable, rate: Variable, step: _Step) -> None:
+        moment1, moment2 = step.state("moment1", parameter), step.state("moment2", parameter)
+        self._op(
+            parameter,
+            gradient,
+            moment1,
+            moment2,
+            rate,
+            step.count,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            weight_decay=step.weight_decay,
+            param_out=parameter,
+            moment1_out=moment1,
+            moment2_out=moment2,
+            name=step.name,
+        )
+
+
+class AdamW(Adam):
+    """Adam whose weight decay does not pass through the moments (Loshchilov and Hutter, 2019)."""
+
+    _op = staticmethod(ops.adamw)
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.01,
+        grad_clip: GradientClip | None = None,
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, weight_decay, grad_clip)

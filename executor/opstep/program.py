@@ -168,6 +168,7 @@ class Block:
         dtype: Any = "float32",
         initializer: Initializer | None = None,
         trainable: bool = True,
+        optimize_attr: Mapping[str, Any] | None = None,
     ) -> Parameter:
         """A new parameter, always in block 0; its initializer goes to the startup program."""
         from opstep.initializer import add_initializer
@@ -186,6 +187,8 @@ class Block:
         self.program._core.create_var(0, name, dtype, shape, True, True, trainable, False)
         parameter = home._own(name)
         assert isinstance(parameter, Parameter)
+        if optimize_attr:
+            parameter.optimize_attr = optimize_attr
         add_initializer(parameter, initializer)
         return parameter
 
@@ -256,6 +259,7 @@ class Program:
         self._counters: dict[str, int] = {}
         self._startup: Program | None = None
         self._parameters_made = 0
+        self._optimize_attrs: dict[str, dict[str, Any]] = {}
         self.random_seed = 0
         """Equal seeds give equal initial parameters."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Union
 
+from opstep import _core
 from opstep._core import Error
 
 if TYPE_CHECKING:
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
 
 # What may stand beside a variable in an expression.
 Operand = Union["Variable", int, float, bool]
+
+# Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
+OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "clip")
 
 
 class Variable:
@@ -138,6 +143,23 @@ class Parameter(Variable):
     @trainable.setter
     def trainable(self, value: bool) -> None:
         self.program._core.set_trainable(self.block.index, self.name, value)
+
+    @property
+    def optimize_attr(self) -> dict[str, Any]:
+        """What optimizers do otherwise with it: see `opstep.optimizer.Optimizer`."""
+        return dict(self.program._optimize_attrs.get(self.name, {}))
+
+    @optimize_attr.setter
+    def optimize_attr(self, value: Mapping[str, Any]) -> None:
+        for key in value:
+            if key not in OPTIMIZE_ATTRS:
+                near = _core.nearest(key, list(OPTIMIZE_ATTRS))
+                hint = f"; did you mean '{near}'?" if near else ""
+                raise Error(
+                    f"'{self.name}': there is no optimize_attr '{key}', "
+                    f"only {', '.join(OPTIMIZE_ATTRS)}{hint}"
+                )
+        self.program._optimize_attrs[self.name] = dict(value)
 
 
 def _ops() -> Any:
