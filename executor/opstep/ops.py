@@ -83,12 +83,15 @@ class OpFunction:
                 values = value if isinstance(value, list | tuple) else [value]
                 targets[key] = [v.name if isinstance(v, Variable) else str(v) for v in values]
             elif slot["variadic"]:
-                raise self._error(f"gives any number of {key}: say which variables to write")
+                count = attrs.get("num_outputs") or len(attrs.get("split", ()))
+                if not isinstance(count, int) or count < 1:
+                    raise self._error(f"gives any number of {key}: say which variables to write")
+                targets[key] = [f"{name}.{key}_{i}" for i in range(count)]
             elif not slot["optional"]:
                 targets[key] = [f"{name}.{key}"]
         made = program._core.append_op(block.index, self.type, name, sources, targets, attrs, -1)
         results = [block.var(target) for names in targets.values() for target in names]
-        if len(results) == 1:
+        if len(results) == 1 and not any(slot["variadic"] for slot in self._outputs):
             return results[0]
         return tuple(results) if results else Operator(program, made)
 
