@@ -1,0 +1,110 @@
+"""Ops that move elements: what their samples cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import opstep
+from opstep import layers, ops
+
+
+def data(name: str, shape: list[int | None], dtype: str = "float32") -> opstep.Variable:
+    return layers.data(name, shape=shape, dtype=dtype)
+
+
+def run(build: Callable[..., opstep.Variable], **feed: np.ndarray) -> np.ndarray:
+    program = opstep.Program()
+    with opstep.program_guard(program, opstep.Program()):
+        out = build(*(data(name, list(a.shape), str(a.dtype)) for name, a in feed.items()))
+    return opstep.Executor().run(program, feed=feed, fetch_list=[out], scope=opstep.Scope())[0]
+
+
+BUILDING: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: ops.concat([data("a", [2, 3]), data("b", [3, 2])], axis=1),
+        "[concat] X[0] is float32[2, 3] but X[1] is float32[3, 2]: they may differ along axis 1",
+    ),
+    (
+        lambda: ops.concat([data("a", [2]), data("b", [2], "int64")], axis=0),
+        "[concat] X[0] is float32[2] but X[1] is int64[2]",
+    ),
+    (lambda: ops.split(data("a", [4])), "[split] gives any number of out"),
+    (
+        lambda: ops.split(data("a", [4]), split=[1, 2]),
+        "[split] the sizes in split add up to 3 but X has 4 along the axis",
+    ),
+    (
+        lambda: ops.split(data("a", [4]), num_outputs=3, out=["p", "q"]),
+        "[split] num_outputs is 3 but there are 2 outputs",
+    ),
+    (
+        lambda: ops.slice(data("a", [4]), starts=[0], ends=[2], steps=[0]),
+        "[slice] the step along axis 0 is 0",
+    ),
+    (
+        lambda: ops.slice(data("a", [4, 4]), starts=[0, 0], ends=[2, 2], axes=[1, -1]),
+        "[slice] axes names axis 1 twice",
+    ),
+    (
+        lambda: ops.slice(data("a", [4]), starts=[0, 0], ends=[2]),
+        "[slice] starts names 2 places, ends 1",
+    ),
+    (
+        lambda: ops.squeeze(data("a", [3, 1]), axes=[0]),
+        "[squeeze] X is [3, 1]: axis 0 has size 3 and cannot be taken out",
+    ),
+    (lambda: ops.squeeze(data("a", [None, 1])), "[squeeze] X is [?, 1]: name the axes"),
+    (lambda: ops.unsqueeze(data("a", [3]), axes=[0, -3]), "[unsqueeze] axes names axis -3 twice"),
+    (
+        lambda: ops.expand(data("a", [3]), shape=[2, 2]),
+        "[expand] X is [3] but shape is [2, 2]: sizes 3 and 2 do not broadcast",
+    ),
+    (lambda: ops.tile(data("a", [3]), repeats=[2, 2]), "[tile] X is [3] but repeats names 2"),
+    (lambda: ops.tile(data("a", [3]), repeats=[-1]), "[tile] repeats holds -1"),
+    (lambda: ops.tile(data("a", [3]), repeats=[2**62]), "which is too large"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), BUILDING, ids=[message for _, message in BUILDING])
+def test_what_is_refused(build: Callable[[], object], message: str) -> None:
+    with (
+        opstep.program_guard(opstep.Program(), opstep.Program()),
+        pytest.raises(opstep.Error) as caught,
+    ):
+        build()
+    assert message in str(caught.value)
+
+
+def test_squeeze_without_axes() -> None:
+    x = np.arange(6.0).reshape(1, 2, 1, 3, 1)
+    assert run(ops.squeeze, x=x).tolist() == x.squeeze().tolist()
+
+
+def test_parts_are_named_after_the_op() -> None:
+    with opstep.program_guard(opstep.Program()):
+        parts = ops.split(data("x", [None, 7]), axis=1, num_outputs=2, name="halves")
+        assert [part.name for part in parts] == ["halves.out_0", "halves.out_1"]
+        assert [part.shape for part in parts] == [(None, 4), (None, 3)]
+        (whole,) = ops.split(data("x", [None, 7]), axis=1, split=[7])
+        assert whole.shape == (None, 7)
+
+
+def test_the_gradient_of_some_of_the_parts() -> None:
+    program = opstep.Program()
+    with opstep.program_guard(program, opstep.Program()):
+        x = data("x", [2, 5])
+        x.stop_gradient = False
+        _, second, third = ops.split(x, axis=1, split=[2, 1, 2])
+        loss = ops.add(
+            ops.reduce_sum(second, keepdims=False),
+            ops.reduce_sum(ops.mul(third, third), keepdims=False),
+        )
+        ((_, gradient),) = opstep.append_backward(loss, [x])
+    value = np.arange(10, dtype=np.float32).reshape(2, 5)
+    (got,) = opstep.Executor().run(
+        program, feed={"x": value}, fetch_list=[gradient], scope=opstep.Scope()
+    )
+    assert got.tolist() == [[0, 0, 1, 6, 8], [0, 0, 1, 16, 18]]
