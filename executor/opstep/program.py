@@ -13,6 +13,9 @@ from opstep._core import Error
 from opstep.variable import Parameter, Variable
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from opstep.executor import Executor, Scope
     from opstep.initializer import Initializer
 
 # What may stand in a slot: one variable or several, as objects or by name.
@@ -258,6 +261,7 @@ class Program:
         self._current = 0
         self._counters: dict[str, int] = {}
         self._startup: Program | None = None
+        self._executor: Executor | None = None
         self._parameters_made = 0
         self._optimize_attrs: dict[str, dict[str, Any]] = {}
         self.random_seed = 0
@@ -312,15 +316,53 @@ class Program:
     @classmethod
     def from_bytes(cls, data: bytes) -> Program:
         """The program that `to_bytes` wrote, checked rule by rule."""
+        return cls._from_core(_core.Program.parse(data))
+
+    @classmethod
+    def _from_core(cls, core: _core.Program) -> Program:
         program = cls.__new__(cls)
-        program._attach(_core.Program.parse(data))
+        program._attach(core)
         # New names must not meet those that are there.
-        names = program._core.op_names() + program._core.var_names(0)
+        names = core.op_names() + core.var_names(0)
         for name in names:
             for match in re.finditer(r"_(\d+)(?=\.|$)", name):
                 kind, number = name[: match.start()], int(match[1])
                 program._counters[kind] = max(program._counters.get(kind, 0), number + 1)
         return program
+
+    def clone(self, for_test: bool = False, name: str | None = None) -> Program:
+        """A copy; its ops keep ids and lines, its parameters are found in the scope by name.
+
+        With `for_test`, gradients, the training step and what serves only that are left out, and
+        layers that behave otherwise while training (dropout, batch_norm) are told so.
+        """
+        if for_test:
+            return self._part(self._core.for_test(name or f"{self.name}_test"))
+        return self._part(self._core.clone(name or f"{self.name}_clone"))
+
+    def prune(self, targets: Slot, name: str | None = None) -> Program:
+        """A copy with only the ops that compute `targets`."""
+        return self._part(self._core.prune(_names(targets), name or f"{self.name}_pruned"))
+
+    def _part(self, core: _core.Program) -> Program:
+        part = Program._from_core(core)
+        part.random_seed, part._parameters_made = self.random_seed, self._parameters_made
+        part._startup = self._startup
+        part._optimize_attrs = dict(self._optimize_attrs)
+        return part
+
+    def run(
+        self,
+        feed: Mapping[str | Variable, Any] | None = None,
+        fetch_list: Sequence[str | Variable] | None = None,
+        scope: Scope | None = None,
+    ) -> list[np.ndarray]:
+        """Run it once; gives the values of `fetch_list`. The compiled plans are kept."""
+        from opstep.executor import Executor
+
+        if self._executor is None:
+            self._executor = Executor()
+        return self._executor.run(self, feed, fetch_list, scope)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program to a file."""

@@ -8,6 +8,7 @@
 #include "opstep/bindings/bindings.h"
 #include "passes/backward.h"
 #include "passes/build.h"
+#include "passes/select.h"
 
 namespace opstep::python {
 namespace {
@@ -172,6 +173,13 @@ std::vector<std::string> OpNames(const Program& program) {
   return names;
 }
 
+std::shared_ptr<Program> FromDesc(proto::ProgramDesc desc, std::string name) {
+  auto program = std::make_shared<Program>("");
+  desc.set_name(std::move(name));
+  program->Restore(desc);
+  return program;
+}
+
 }  // namespace
 
 void BindProgram(py::module_& m) {
@@ -220,6 +228,11 @@ void BindProgram(py::module_& m) {
       .def("op_names", &OpNames)
       .def("op", &OpFields)
       .def("append_op", &Append)
+      .def("clone", [](const P& p, std::string name) { return FromDesc(p.desc(), name); })
+      .def("for_test",
+           [](const P& p, std::string name) { return FromDesc(ForTest(p.desc()), name); })
+      .def("prune", [](const P& p, const std::vector<std::string>& targets,
+                       std::string name) { return FromDesc(Prune(p.desc(), targets), name); })
       .def("append_backward",
            [](P& p, const std::string& loss, const std::vector<std::string>& wanted) {
              return AppendBackward(p, loss, wanted);

@@ -1,0 +1,164 @@
+#include "passes/select.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/verify.h"
+#include "ops/infer.h"
+#include "ops/op.h"
+
+namespace opstep {
+namespace {
+
+using NameSet = std::unordered_set<std::string>;
+
+std::vector<std::string> Given(std::vector<std::string> names) {
+  std::erase(names, "");
+  return names;
+}
+
+std::vector<std::string> Inputs(const proto::OpDesc& op) { return Given(FlatInputs(op)); }
+std::vector<std::string> Outputs(const proto::OpDesc& op) { return Given(FlatOutputs(op)); }
+
+bool Has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool AnyIn(const std::vector<std::string>& names, const NameSet& set) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return set.count(name) != 0; });
+}
+
+// Calls f for the op and all ops in the blocks that it runs.
+template <typename F>
+void Within(const proto::ProgramDesc& program, const proto::OpDesc& op, F&& f) {
+  f(op);
+  for (const proto::Attr& attr : op.attrs()) {
+    if (attr.value_case() != proto::Attr::kBlock) continue;
+    for (const proto::OpDesc& inner : program.blocks(attr.block()).ops()) Within(program, inner, f);
+  }
+}
+
+NameSet NamesIn(const proto::ProgramDesc& program, const proto::OpDesc& op) {
+  NameSet names;
+  Within(program, op, [&](const proto::OpDesc& inner) {
+    for (std::string& name : Inputs(inner)) names.insert(std::move(name));
+    for (std::string& name : Outputs(inner)) names.insert(std::move(name));
+  });
+  return names;
+}
+
+// Copies a block, and the blocks that its ops run, to the end of `to`.
+void CopyBlock(const proto::ProgramDesc& from, int block, int parent, proto::ProgramDesc& to) {
+  const int index = to.blocks_size();
+  *to.add_blocks() = from.blocks(block);
+  to.mutable_blocks(index)->set_parent(parent);
+  for (int i = 0; i < to.blocks(index).ops_size(); ++i) {
+    for (int a = 0; a < to.blocks(index).ops(i).attrs_size(); ++a) {
+      const proto::Attr& attr = to.blocks(index).ops(i).attrs(a);
+      if (attr.value_case() != proto::Attr::kBlock) continue;
+      const int child = attr.block();
+      to.mutable_blocks(index)->mutable_ops(i)->mutable_attrs(a)->set_block(to.blocks_size());
+      CopyBlock(from, child, index, to);
+    }
+  }
+}
+
+// The program with the ops of block 0 that are kept.
+proto::ProgramDesc Keep(const proto::ProgramDesc& program, const std::vector<bool>& keep,
+                        const NameSet& wanted) {
+  NameSet used = wanted, unused;
+  proto::ProgramDesc chosen = program;
+  proto::BlockDesc& block = *chosen.mutable_blocks(0);
+  block.clear_ops();
+  block.clear_vars();
+  for (int i = 0; i < program.blocks(0).ops_size(); ++i) {
+    const proto::OpDesc& op = program.blocks(0).ops(i);
+    (keep[i] ? used : unused).merge(NamesIn(program, op));
+    if (keep[i]) *block.add_ops() = op;
+  }
+  for (const proto::VarDesc& var : program.blocks(0).vars()) {
+    if (used.count(var.name()) != 0 || unused.count(var.name()) == 0) *block.add_vars() = var;
+  }
+  proto::ProgramDesc result = chosen;
+  result.clear_blocks();
+  CopyBlock(chosen, 0, -1, result);
+  return result;
+}
+
+}  // namespace
+
+proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
+  const auto& ops = program.blocks(0).ops();
+  std::vector<bool> keep(ops.size(), true);
+  // Gradients, and what is made of them. A parameter after its update counts as the parameter.
+  NameSet gradients;
+  std::unordered_set<uint32_t> forward;
+  for (int i = 0; i < ops.size(); ++i) {
+    keep[i] = ops[i].forward_op() == 0 && !AnyIn(Inputs(ops[i]), gradients);
+    if (ops[i].forward_op() != 0) forward.insert(ops[i].forward_op());
+    if (keep[i]) continue;
+    const std::vector<std::string> inputs = Inputs(ops[i]);
+    for (const std::string& name : Outputs(ops[i])) {
+      if (!Has(inputs, name)) gradients.insert(name);
+    }
+  }
+  // Ops whose results only those read that are gone already. What has a gradient is no such op: the
+  // loss itself is often read by gradients only.
+  for (bool changed = true; changed;) {
+    changed = false;
+    NameSet read, read_by_gone;
+    for (int i = 0; i < ops.size(); ++i) {
+      const std::vector<std::string> outputs = Outputs(ops[i]);
+      for (const std::string& name : Inputs(ops[i])) {
+        if (!keep[i] || !Has(outputs, name)) (keep[i] ? read : read_by_gone).insert(name);
+      }
+    }
+    for (int i = 0; i < ops.size(); ++i) {
+      const std::vector<std::string> outputs = Outputs(ops[i]);
+      if (!keep[i] || outputs.empty() || forward.count(ops[i].id()) != 0) continue;
+      if (AnyIn(outputs, read)) continue;
+      keep[i] = !AnyIn(outputs, read_by_gone);
+      changed = changed || !keep[i];
+    }
+  }
+  proto::ProgramDesc result = Keep(program, keep, {});
+  for (proto::BlockDesc& block : *result.mutable_blocks()) {
+    for (proto::OpDesc& op : *block.mutable_ops()) {
+      for (proto::Attr& attr : *op.mutable_attrs()) {
+        if (attr.name() == "is_test" && attr.value_case() == proto::Attr::kB) attr.set_b(true);
+      }
+    }
+  }
+  Verify(result, &FindSchema);
+  return result;
+}
+
+proto::ProgramDesc Prune(const proto::ProgramDesc& program,
+                         const std::vector<std::string>& targets) {
+  std::vector<std::string> names;
+  for (const proto::VarDesc& var : program.blocks(0).vars()) names.push_back(var.name());
+  for (const std::string& target : targets) {
+    if (Has(names, target)) continue;
+    const std::string near = Nearest(target, names);
+    Fail("cannot prune to '", target, "': program '", program.name(), "' has no such variable",
+         near.empty() ? "" : "; did you mean '" + near + "'?");
+  }
+  const auto& ops = program.blocks(0).ops();
+  std::vector<bool> keep(ops.size(), false);
+  NameSet needed(targets.begin(), targets.end());
+  for (int i = ops.size() - 1; i >= 0; --i) {
+    const std::vector<std::string> outputs = Outputs(ops[i]);
+    keep[i] = AnyIn(outputs, needed);
+    if (!keep[i]) continue;
+    for (const std::string& name : outputs) needed.erase(name);
+    Within(program, ops[i], [&](const proto::OpDesc& inner) {
+      for (std::string& name : Inputs(inner)) needed.insert(std::move(name));
+    });
+  }
+  proto::ProgramDesc result = Keep(program, keep, {targets.begin(), targets.end()});
+  Verify(result, &FindSchema);
+  return result;
+}
+
+}  // namespace opstep
