@@ -3,7 +3,7 @@
 A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an optional dtype, shape
 and optional range of values, and attributes. An input without a dtype stands for each dtype that
 its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like. A variadic
-input is given once for each variable.
+input is given once for each variable. A size with `!` behind it is known in every test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 Schema = dict[str, Any]
 
-_TENSOR = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[\d,]*)\](?:\{(?P<range>[^}]*)\})?")
+_TENSOR = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[\d,!]*)\](?:\{(?P<range>[^}]*)\})?")
 _SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 1e-40, 3e38, -3e38, 7.25]
 
 
@@ -33,6 +33,8 @@ class Case:
     inputs: dict[str, list[np.ndarray]]
     attrs: dict[str, Any]
     special: bool
+    # slot → for each of its arrays the axes whose size must be known
+    fixed: dict[str, list[set[int]]]
 
     @property
     def type(self) -> str:
@@ -67,13 +69,15 @@ def cases(schema: Schema) -> Iterator[Case]:
         for dtype in _free_dtypes(given, slots):
             rng = np.random.default_rng(zlib.crc32(f"{sample} {dtype}".encode()))
             inputs: dict[str, list[np.ndarray]] = {}
+            fixed: dict[str, list[set[int]]] = {}
             for name, text in given:
                 if name in slots:
                     free = dtype if dtype in slots[name]["dtypes"] else slots[name]["dtypes"][0]
                     inputs.setdefault(name, []).append(_array(text, free, rng))
+                    fixed.setdefault(name, []).append(_fixed(text))
             values = {n: _attr(attrs[n], text, rng) for n, text in given if n in attrs}
             label = f"{schema['type']} {sample}" + (f" ({dtype})" if dtype else "")
-            yield Case(schema, label, inputs, values, "{special}" in sample)
+            yield Case(schema, label, inputs, values, "{special}" in sample, fixed)
 
 
 def _free_dtypes(given: list[list[str]], slots: dict[str, Any]) -> list[str]:
@@ -89,7 +93,7 @@ def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
     if match is None:
         raise ValueError(f"'{text}' is not a tensor of a sample")
     kind = np.dtype(match["dtype"] or dtype)
-    shape = [int(size) for size in match["shape"].split(",") if size]
+    shape = [int(size.rstrip("!")) for size in match["shape"].split(",") if size]
     if match["range"] == "special":
         with np.errstate(over="ignore"):
             return np.resize(np.array(_SPECIAL), shape).astype(kind)
@@ -102,6 +106,11 @@ def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
     if kind.kind == "f":
         return np.asarray(rng.uniform(low, high, shape)).astype(kind)
     return np.asarray(rng.integers(int(np.ceil(low)), int(high) + 1, shape)).astype(kind)
+
+
+def _fixed(text: str) -> set[int]:
+    sizes = text[text.index("[") + 1 : text.index("]")].split(",")
+    return {axis for axis, size in enumerate(sizes) if size.endswith("!")}
 
 
 def _attr(schema: dict[str, Any], text: str, rng: np.random.Generator) -> Any:

@@ -40,19 +40,17 @@ class Built:
         with opstep.program_guard(self.program, opstep.Program()):
             for slot, arrays in case.inputs.items():
                 self.inputs[slot] = [
-                    self._data(f"{slot}_{i}", a, unknown) for i, a in enumerate(arrays)
+                    self._data(f"{slot}_{i}", a, unknown, case.fixed[slot][i])
+                    for i, a in enumerate(arrays)
                 ]
             variadic = {slot["name"] for slot in case.schema["inputs"] if slot["variadic"]}
             given = {s: v if s in variadic else v[0] for s, v in self.inputs.items()}
             made = getattr(ops, case.type)(**given, **case.attrs)
         self.outputs: list[opstep.Variable] = list(made) if isinstance(made, tuple) else [made]
 
-    def _data(self, name: str, array: np.ndarray, unknown: str) -> opstep.Variable:
-        shape: list[int | None] = list(array.shape)
-        if unknown == "batch":
-            shape[:1] = [None] * len(shape[:1])
-        elif unknown == "all":
-            shape = [None] * len(shape)
+    def _data(self, name: str, array: np.ndarray, unknown: str, fixed: set[int]) -> opstep.Variable:
+        axes = {"": 0, "batch": 1, "all": array.ndim}[unknown]
+        shape = [n if i >= axes or i in fixed else None for i, n in enumerate(array.shape)]
         self.feed[name] = array
         return layers.data(name, shape=shape, dtype=str(array.dtype))
 
