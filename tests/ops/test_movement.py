@@ -65,6 +65,22 @@ BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: ops.tile(data("a", [3]), repeats=[2, 2]), "[tile] X is [3] but repeats names 2"),
     (lambda: ops.tile(data("a", [3]), repeats=[-1]), "[tile] repeats holds -1"),
     (lambda: ops.tile(data("a", [3]), repeats=[2**62]), "which is too large"),
+    (
+        lambda: ops.gather_elements(data("a", [3, 2]), data("i", [3, 3], "int64")),
+        "[gather_elements] X is [3, 2] but indices is [3, 3]: it must have as many axes",
+    ),
+    (
+        lambda: ops.gather_nd(data("a", [3, 2]), data("i", [4, 3], "int64")),
+        "[gather_nd] indices is [4, 3]: rows of 3 indices behind 0 batch axes are too long",
+    ),
+    (
+        lambda: ops.gather_nd(data("a", [3, 2]), data("i", [4, None], "int64")),
+        "[gather_nd] indices is [4, ?]: its last size must be known",
+    ),
+    (
+        lambda: ops.gather_nd(data("a", [3, 2]), data("i", [4, 1], "int64"), batch_dims=1),
+        "[gather_nd] X is [3, 2] but indices is [4, 1]: batch axis 0 differs",
+    ),
 ]
 
 
@@ -108,3 +124,22 @@ def test_the_gradient_of_some_of_the_parts() -> None:
         program, feed={"x": value}, fetch_list=[gradient], scope=opstep.Scope()
     )
     assert got.tolist() == [[0, 0, 1, 6, 8], [0, 0, 1, 16, 18]]
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+OUTSIDE = [
+    (lambda x, i: ops.gather(x, i, axis=1), [[0, 4]], "indices[0, 1] is 4 but axis 1 of X has"),
+    (lambda x, i: ops.gather(x, i), [-4], "size 3: indices run from -3 to 2"),
+    (lambda x, i: ops.gather_elements(x, i), [[0, 0, 3, 0]], "indices[0, 2] is 3 but axis 0"),
+    (lambda x, i: ops.gather_nd(x, i), [[2, 3], [1, 4]], "indices[1, 1] is 4 but axis 1 of X"),
+    (lambda x, i: ops.gather_nd(x, i, batch_dims=1), [[0], [1], [2**62]], "indices[2, 0] is 46"),
+]
+
+
+@pytest.mark.parametrize(("build", "indices", "message"), OUTSIDE)
+def test_an_index_outside(
+    build: Callable[..., opstep.Variable], indices: list[object], message: str
+) -> None:
+    with pytest.raises(opstep.Error) as caught:
+        run(build, x=X, i=np.array(indices, dtype=np.int64))
+    assert message in str(caught.value)

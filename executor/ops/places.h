@@ -1,0 +1,212 @@
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "ops/dispatch.h"
+#include "ops/walk.h"
+
+namespace opstep {
+
+// Places in a tensor X that a tensor of indices names, for gathering from and scattering to them.
+
+inline constexpr DTypeSet kIndices(DType::kInt32, DType::kInt64);
+
+// Reads indices of either dtype; negative ones count from the end.
+class IndexReader {
+ public:
+  explicit IndexReader(const Tensor& indices)
+      : indices_(indices), data_(indices.data), wide_(indices.dtype == DType::kInt64) {}
+
+  // Of an axis of X with a size; outside of it is an error.
+  OPSTEP_INLINE int64_t At(int64_t i, int64_t size, int axis) const {
+    const int64_t value =
+        wide_ ? static_cast<const int64_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
+    const int64_t index = value < 0 ? value + size : value;
+    if (index < 0 || index >= size) [[unlikely]]
+      Refuse(i, value, size, axis);
+    return index;
+  }
+
+ private:
+  [[noreturn]] [[gnu::noinline]] void Refuse(int64_t i, int64_t value, int64_t size,
+                                             int axis) const {
+    std::string place;
+    for (int d = indices_.dims.rank() - 1; d >= 0; --d) {
+      place = Cat(i % indices_.dims[d], place.empty() ? "" : ", ", place);
+      i /= indices_.dims[d];
+    }
+    Fail("indices[", place, "] is ", value, " but axis ", axis, " of X has size ", size,
+         size == 0 ? ": it has no elements" : Cat(": indices run from ", -size, " to ", size - 1));
+  }
+
+  const Tensor& indices_;
+  const void* data_;
+  const bool wide_;
+};
+
+// Each index replaces the position along one axis; places are single elements.
+struct ElementPlaces {
+  // Over the indices and, along all axes but that one, X.
+  Walk walk;
+  int axis = 0;
+  int64_t size = 0, stride = 0;
+
+  int64_t slice() const { return 1; }
+
+  // Calls f(k, place) with the number of the index and the offset in X.
+  template <typename F>
+  OPSTEP_INLINE void ForEach(const Tensor& indices, F&& f) const {
+    const IndexReader index(indices);
+    ForEachRun(walk, [&](int64_t k, int64_t base, const Walk::Axis& run) OPSTEP_INLINE_LAMBDA {
+      for (int64_t i = 0; i < run.size; ++i) {
+        const int64_t number = k + i * run.from;
+        f(number, base + i * run.to + index.At(number, size, axis) * stride);
+      }
+    });
+  }
+};
+
+inline void CheckElementIndices(const Dims& x, const Dims& indices, int axis) {
+  bool fits = x.rank() == indices.rank();
+  for (int i = 0; fits && i < x.rank(); ++i) {
+    fits = i == axis || x[i] < 0 || indices[i] < 0 || indices[i] <= x[i];
+  }
+  OPSTEP_CHECK(fits, "X is ", x.ToString(), " but indices is ", indices.ToString(),
+               ": it must have as many axes and, but for axis ", axis, ", lie inside X");
+}
+
+inline ElementPlaces MakeElementPlaces(int axis, const Dims& x, const Dims& indices) {
+  const Strides from = DenseStrides(indices), to = DenseStrides(x);
+  ElementPlaces places{.walk = {}, .axis = axis, .size = x[axis], .stride = to[axis]};
+  for (int i = 0; i < x.rank(); ++i) {
+    places.walk.Add(indices[i], from[i], i == axis ? 0 : to[i]);
+  }
+  return places;
+}
+
+// Rows of indices, each the leading part of a position in X (behind batch axes that both have in
+// common); places are slices of X.
+struct RowPlaces {
+  int64_t batches = 1, batch_stride = 0, rows = 0;
+  int first = 0, depth = 0;
+  std::array<int64_t, Dims::kMaxRank> size{}, stride{};
+  int64_t slice_size = 1;
+
+  int64_t slice() const { return slice_size; }
+
+  template <typename F>
+  OPSTEP_INLINE void ForEach(const Tensor& indices, F&& f) const {
+    const IndexReader index(indices);
+    int64_t next = 0;
+    for (int64_t b = 0; b < batches; ++b) {
+      for (int64_t row = 0; row < rows; ++row) {
+        int64_t place = b * batch_stride;
+        for (int d = 0; d < depth; ++d) place += index.At(next++, size[d], first + d) * stride[d];
+        f(b * rows + row, place);
+      }
+    }
+  }
+};
+
+// The shape of what lies at the places, as far as `indices` says how deep they reach.
+inline Dims RowPlacesShape(const Dims& x, const Dims& indices, int64_t batch_dims) {
+  OPSTEP_CHECK(indices.rank() > 0, "indices is a single number: its last axis must name a place");
+  const int last = indices.rank() - 1;
+  const int64_t depth = indices[last];
+  OPSTEP_CHECK(depth >= 0, "indices is ", indices.ToString(),
+               ": its last size must be known, because the shape of out depends on it");
+  OPSTEP_CHECK(batch_dims >= 0 && batch_dims < indices.rank() && batch_dims <= x.rank(),
+               "batch_dims is ", batch_dims, " but indices is ", indices.ToString(), " and X is ",
+               x.ToString());
+  OPSTEP_CHECK(batch_dims + depth <= x.rank(), "indices is ", indices.ToString(), ": rows of ",
+               depth, " indices behind ", batch_dims, " batch axes are too long for X, which is ",
+               x.ToString());
+  Dims out;
+  for (int i = 0; i < last; ++i) {
+    int64_t size = indices[i];
+    if (i < batch_dims) {
+      OPSTEP_CHECK(SizesAgree(size, x[i]), "X is ", x.ToString(), " but indices is ",
+                   indices.ToString(), ": batch axis ", i, " differs");
+      size = size < 0 ? x[i] : size;
+    }
+    out.push_back(size);
+  }
+  for (int i = static_cast<int>(batch_dims + depth); i < x.rank(); ++i) out.push_back(x[i]);
+  return out;
+}
+
+inline RowPlaces MakeRowPlaces(int batch_dims, const Dims& x, const Dims& indices) {
+  const int last = indices.rank() - 1;
+  RowPlaces places{.batches = ProductOf(x, 0, batch_dims),
+                   .batch_stride = ProductOf(x, batch_dims, x.rank()),
+                   .rows = ProductOf(indices, batch_dims, last),
+                   .first = batch_dims,
+                   .depth = static_cast<int>(indices[last])};
+  const Strides strides = DenseStrides(x);
+  for (int d = 0; d < places.depth; ++d) {
+    places.size[d] = x[batch_dims + d];
+    places.stride[d] = strides[batch_dims + d];
+  }
+  places.slice_size = ProductOf(x, batch_dims + places.depth, x.rank());
+  return places;
+}
+
+// out = the elements of X at the places. Inputs X, indices.
+template <typename Places, typename U>
+void RunTake(KernelContext& ctx) {
+  const Places& places = ctx.state<Places>();
+  const U* x = ctx.in(0).as<U>();
+  U* out = ctx.out(0).as<U>();
+  const int64_t n = places.slice();
+  places.ForEach(ctx.in(1), [&](int64_t k, int64_t place)
+                                OPSTEP_INLINE_LAMBDA { CopyElements(x + place, out + k * n, n); });
+}
+
+template <typename Places>
+Kernel TakeKernel(DType dtype, const Places& places) {
+  return DispatchUnits(
+      dtype, [&](auto u) -> Kernel { return WithState(RunTake<Places, decltype(u)>, places); });
+}
+
+// dX = dout added up at the places. Inputs X (its shape), indices, dout.
+template <typename Places, typename T>
+struct TakeGradBody {
+  OPSTEP_INLINE static void Run(KernelContext& ctx) {
+    const Places& places = ctx.state<Places>();
+    const T* dout = ctx.in(2).as<T>();
+    Tensor& grad = ctx.out(0);
+    if (grad.numel > 0) std::memset(grad.data, 0, grad.bytes());
+    T* dx = grad.as<T>();
+    const int64_t n = places.slice();
+    places.ForEach(ctx.in(1), [&](int64_t k, int64_t place) OPSTEP_INLINE_LAMBDA {
+      T* to = dx + place;
+      const T* from = dout + k * n;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = Plus(to[i], from[i]);
+    });
+  }
+};
+
+template <typename Places>
+Kernel TakeGradKernel(DType dtype, const Places& places) {
+  return DispatchFloats(dtype, [&](auto t) -> Kernel {
+    return WithState(Best<TakeGradBody<Places, decltype(t)>>(), places);
+  });
+}
+
+// "<type>_grad" of an op that gathers.
+inline Op TakeGradOp(std::string type, const std::string& forward) {
+  Op op(std::move(type));
+  op.Doc("Gradient of " + forward + ": dout, added up where it came from.")
+      .In("X", "input of " + forward, kFloats)
+      .ShapeOnly()
+      .In("indices", "as in " + forward, kIndices)
+      .In("dout", "gradient of out", kFloats)
+      .Out("dX", "gradient of X", kFloats)
+      .Shape(OutLikeInput<0>);
+  return op;
+}
+
+}  // namespace opstep
