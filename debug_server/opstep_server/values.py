@@ -6,8 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-from opstep_server.wire import debug_pb2 as pb
-from opstep_server.wire import program_pb2
+from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 # A vector up to this long is shown with its elements.
 SMALL = 8

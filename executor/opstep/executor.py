@@ -184,12 +184,13 @@ def _name(item: str | Variable) -> str:
 
 def _array(program: Program, name: str, value: Any) -> np.ndarray:
     """Lists and numbers in the dtype that the variable was declared with; arrays as they are."""
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+        return _from_dlpack(name, value)
     try:
         array = np.asarray(value)
     except ValueError:
         raise Error(f"cannot feed '{name}': the rows of the list differ in length") from None
-    has_dtype = hasattr(value, "dtype") or hasattr(value, "__array__")
-    if has_dtype or program._core.block_of_var(0, name) != 0:
+    if _has_dtype(value) or program._core.block_of_var(0, name) != 0:
         return array
     declared = program._core.dtype(0, name)
     try:
@@ -199,3 +200,24 @@ def _array(program: Program, name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError, OverflowError):
         kind = f"values of {array.dtype}" if array.dtype != object else "values of no one dtype"
         raise Error(f"cannot feed '{name}': it is {declared}, but the list has {kind}") from None
+
+
+def _has_dtype(value: Any) -> bool:
+    if hasattr(value, "dtype") or hasattr(value, "__array__"):
+        return True
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _from_dlpack(name: str, value: Any) -> np.ndarray:
+    """The memory of another library's tensor, without a copy."""
+    try:
+        return np.from_dlpack(value)
+    except Exception as error:
+        reason = str(error).rstrip(".")
+        raise Error(
+            f"cannot feed '{name}': NumPy cannot look into this {type(value).__name__} ({reason})"
+        ) from None

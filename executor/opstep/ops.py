@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import sys
+from functools import cached_property
 from typing import Any
 
 from opstep import _core, context
@@ -22,17 +23,44 @@ from opstep.variable import Variable
 class OpFunction:
     """Adds an op of one type to the current block and gives its outputs."""
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self.type: str = schema["type"]
-        self.__name__ = self.__qualname__ = self.type
-        self.__doc__ = _document(schema)
-        self.__signature__ = _signature(schema)
-        self._inputs: list[str] = [slot["name"] for slot in schema["inputs"]]
-        self._outputs: list[dict[str, Any]] = schema["outputs"]
-        self._kinds: dict[str, str] = dict.fromkeys(_own_keywords(schema), "op name")
-        self._kinds |= {attr["name"]: "attr" for attr in schema["attrs"]}
-        self._kinds |= {slot["name"]: "output" for slot in self._outputs}
-        self._kinds |= dict.fromkeys(self._inputs, "input")
+    def __init__(self, op_type: str) -> None:
+        self.type = op_type
+        self.__name__ = self.__qualname__ = op_type
+
+    # From the registry when they are first needed, so that importing opstep.layers costs little.
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        return _core.op(self.type)
+
+    @cached_property
+    def _inputs(self) -> list[str]:
+        return [slot["name"] for slot in self._schema["inputs"]]
+
+    @cached_property
+    def _outputs(self) -> list[dict[str, Any]]:
+        return self._schema["outputs"]
+
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        kinds = dict.fromkeys(_own_keywords(self._schema), "op name")
+        kinds |= {attr["name"]: "attr" for attr in self._schema["attrs"]}
+        kinds |= {slot["name"]: "output" for slot in self._outputs}
+        return kinds | dict.fromkeys(self._inputs, "input")
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return _document(self._schema)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return _signature(self._schema)
+
+    def takes_one_input(self) -> bool:
+        """Can it be called with one variable and nothing else, as activations are?"""
+        needed = [slot for slot in self._schema["inputs"] if not slot["optional"]]
+        required = any(attr["required"] for attr in self._schema["attrs"])
+        return len(needed) == 1 and not required and len(self._outputs) == 1
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) > len(self._inputs):
@@ -207,7 +235,7 @@ _functions: dict[str, OpFunction] = {}
 
 def _function(op_type: str) -> OpFunction:
     if op_type not in _functions:
-        _functions[op_type] = OpFunction(_core.op(op_type))
+        _functions[op_type] = OpFunction(op_type)
     return _functions[op_type]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 from opstep import _core
 from opstep._core import Error
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # What may stand beside a variable in an expression.
 Operand = Union["Variable", int, float, bool]
+Axis = int | Sequence[int] | None
 
 # Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
 OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "clip")
@@ -99,8 +100,29 @@ class Variable:
     def __matmul__(self, other: Variable) -> Variable:
         return _ops().matmul(self, other)
 
+    def __rmatmul__(self, other: Variable) -> Variable:
+        return _ops().matmul(other, self)
+
     def __neg__(self) -> Variable:
         return _ops().neg(self)
+
+    def __abs__(self) -> Variable:
+        return _ops().abs(self)
+
+    def __and__(self, other: Operand) -> Variable:
+        return _ops().logical_and(self, other)
+
+    def __rand__(self, other: Operand) -> Variable:
+        return _ops().logical_and(other, self)
+
+    def __or__(self, other: Operand) -> Variable:
+        return _ops().logical_or(self, other)
+
+    def __ror__(self, other: Operand) -> Variable:
+        return _ops().logical_or(other, self)
+
+    def __invert__(self) -> Variable:
+        return _ops().logical_not(self)
 
     def __lt__(self, other: Operand) -> Variable:
         return _ops().less(self, other)
@@ -113,6 +135,44 @@ class Variable:
 
     def __ge__(self, other: Operand) -> Variable:
         return _ops().greater_or_equal(self, other)
+
+    def __getitem__(self, key: Any) -> Variable:
+        from opstep.indexing import index
+
+        return index(self, key)
+
+    # Without this Python would ask for x[0], x[1], … until there is an error.
+    def __iter__(self) -> NoReturn:
+        raise Error(
+            f"Python cannot go through '{self.name}' element by element while the program is being "
+            "built; use indexes, layers.split or layers.While"
+        )
+
+    @property
+    def T(self) -> Variable:
+        """With the axes in reverse order."""
+        return _ops().transpose(self)
+
+    def astype(self, dtype: Any) -> Variable:
+        """The same values in another dtype."""
+        return _ops().cast(self, to=dtype)
+
+    def reshape(self, *shape: Any) -> Variable:
+        """The same elements as x.reshape(2, -1) or x.reshape([2, -1])."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        return _ops().reshape(self, shape=sizes)
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Variable:
+        return _ops().reduce_sum(self, axes=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Variable:
+        return _ops().reduce_mean(self, axes=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Variable:
+        return _ops().reduce_max(self, axes=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Variable:
+        return _ops().reduce_min(self, axes=axis, keepdims=keepdims)
 
     # == and != compare identity, so that variables can be kept in sets and lists; see ops.equal.
 

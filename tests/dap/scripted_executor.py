@@ -19,8 +19,7 @@ from pathlib import Path
 
 import grpc
 
-from opstep_server.wire import debug_pb2 as pb
-from opstep_server.wire import program_pb2
+from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 HERE = str(Path(__file__).resolve())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opstep
-from opstep import clip, layers, lr, ops, optimizer
+from opstep import clip, layers, lr, optimizer
 
 STEPS = 7
 
@@ -277,14 +277,11 @@ SCHEDULES: list[tuple[lr.Schedule, Callable[[int], float]]] = [
     ),
     (lr.LinearWarmup(0.5, 4), lambda t: 0.5 * min(t / 4, 1)),
     (lr.NoamDecay(64, 4, 2.0), lambda t: 0.25 * min((t + 1) ** -0.5, (t + 1) * 4**-1.5)),
+    (
+        lr.CosineDecay(0.5, 6, end=0.1),
+        lambda t: 0.1 + 0.2 * (1 + math.cos(math.pi * min(t, 6) / 6)),
+    ),
 ]
-if hasattr(ops, "cos"):
-    SCHEDULES.append(
-        (
-            lr.CosineDecay(0.5, 6, end=0.1),
-            lambda t: 0.1 + 0.2 * (1 + math.cos(math.pi * min(t, 6) / 6)),
-        )
-    )
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from playwright.sync_api import Locator, Page, expect, sync_playwright
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
+from playwright.sync_api import (
+    Locator,
+    Page,
+    TimeoutError as PlaywrightTimeout,
+    expect,
+    sync_playwright,
+)
 
 T = TypeVar("T")
 

@@ -1,0 +1,100 @@
+"""`x[1, ::2, None, ...]`: slice, squeeze and unsqueeze ops for Python's indexes."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from opstep import _core, ops
+from opstep._core import Error
+from opstep.variable import Variable
+
+_FAR = 2**63 - 1
+
+
+def index(x: Variable, key: Any) -> Variable:
+    """What `x[key]` means, as in NumPy."""
+    shape = x.shape
+    keys = _expand(x, key if isinstance(key, tuple) else (key,))
+    axes: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    steps: list[int] = []
+    gone: list[int] = []
+    new: list[int] = []
+    axis = place = 0  # in x and in the result
+    for item in keys:
+        if item is None:
+            new.append(place)
+            place += 1
+            continue
+        if isinstance(item, slice):
+            start, end, step = _range(x, item)
+            whole = (start, end, step) == (0, _FAR, 1)
+            place += 1
+        else:
+            start, end, step, whole = *_one(x, item, axis, shape[axis]), 1, False
+            gone.append(axis)
+        if not whole:
+            axes.append(axis)
+            starts.append(start)
+            ends.append(end)
+            steps.append(step)
+        axis += 1
+    if axes:
+        x = ops.slice(x, starts=starts, ends=ends, axes=axes, steps=steps)
+    if gone:
+        x = ops.squeeze(x, axes=gone)
+    if new:
+        x = ops.unsqueeze(x, axes=new)
+    return x
+
+
+def _expand(x: Variable, keys: tuple[Any, ...]) -> list[Any]:
+    """One key for each axis, and None for each new one."""
+    dots = sum(1 for item in keys if item is Ellipsis)
+    if dots > 1:
+        raise _error(x, "'...' may stand there only once")
+    rank = len(x.shape)
+    used = sum(1 for item in keys if item is not None and item is not Ellipsis)
+    if used > rank:
+        raise _error(x, f"there are {used} indexes but {rank} axes")
+    rest = [slice(None)] * (rank - used)
+    if not dots:
+        return [*keys, *rest]
+    at = next(i for i, item in enumerate(keys) if item is Ellipsis)
+    return [*keys[:at], *rest, *keys[at + 1 :]]
+
+
+def _range(x: Variable, item: slice) -> tuple[int, int, int]:
+    try:
+        step = 1 if item.step is None else operator.index(item.step)
+        start = (0 if step > 0 else _FAR) if item.start is None else operator.index(item.start)
+        end = (_FAR if step > 0 else -_FAR) if item.stop is None else operator.index(item.stop)
+    except TypeError:
+        raise _error(x, "the ends and the step of a slice must be whole numbers") from None
+    if step == 0:
+        raise _error(x, "the step of a slice must not be 0")
+    return start, end, step
+
+
+def _one(x: Variable, item: Any, axis: int, size: int | None) -> tuple[int, int]:
+    if isinstance(item, bool):
+        raise _error(x, "a bool is no index")
+    try:
+        at = operator.index(item)
+    except TypeError:
+        raise _error(
+            x,
+            f"a {type(item).__name__} is no index; whole numbers, slices, None and ... are",
+        ) from None
+    if size is not None and not -size <= at < size:
+        raise _error(x, f"index {at} is outside axis {axis}, which has the size {size}")
+    return at, at + 1 if at != -1 else _FAR
+
+
+def _error(x: Variable, what: str) -> Error:
+    stack = _core.user_stack()
+    where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
+    sizes = ", ".join("?" if size is None else str(size) for size in x.shape)
+    return Error(f"cannot index '{x.name}', which is [{sizes}]: {what}{where}")

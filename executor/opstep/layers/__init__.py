@@ -1,0 +1,96 @@
+"""Layers: what networks are made of. Each call adds ops to the current block and gives variables.
+
+Names: `fc_0` has the ops `fc_0.matmul`, `fc_0.add` and `fc_0.relu`, the parameters `fc_0.w` and
+`fc_0.b` and the result `fc_0.out`. A layer of one op is called after it: `relu_0`, `relu_0.out`.
+"""
+
+from opstep.control_flow import (
+    While as While,
+)
+from opstep.layers.activation import (
+    relu as relu,
+    sigmoid as sigmoid,
+    softmax as softmax,
+    tanh as tanh,
+)
+from opstep.layers.loss import (
+    accuracy as accuracy,
+    softmax_with_cross_entropy as softmax_with_cross_entropy,
+    square_error_cost as square_error_cost,
+)
+from opstep.layers.math import (
+    abs as abs,
+    acos as acos,
+    acosh as acosh,
+    add as add,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atanh as atanh,
+    ceil as ceil,
+    cos as cos,
+    cosh as cosh,
+    div as div,
+    equal as equal,
+    erf as erf,
+    exp as exp,
+    floor as floor,
+    greater_or_equal as greater_or_equal,
+    greater_than as greater_than,
+    increment as increment,
+    isinf as isinf,
+    isnan as isnan,
+    less_or_equal as less_or_equal,
+    less_than as less_than,
+    log as log,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    matmul as matmul,
+    maximum as maximum,
+    mean as mean,
+    minimum as minimum,
+    mul as mul,
+    neg as neg,
+    not_equal as not_equal,
+    pow as pow,
+    reciprocal as reciprocal,
+    reduce_max as reduce_max,
+    reduce_mean as reduce_mean,
+    reduce_min as reduce_min,
+    reduce_sum as reduce_sum,
+    round as round,
+    rsqrt as rsqrt,
+    sign as sign,
+    sin as sin,
+    sinh as sinh,
+    sqrt as sqrt,
+    square as square,
+    sub as sub,
+    tan as tan,
+)
+from opstep.layers.nn import (
+    fc as fc,
+)
+from opstep.layers.tensor import (
+    arg_max as arg_max,
+    assign as assign,
+    cast as cast,
+    concat as concat,
+    constant as constant,
+    data as data,
+    expand as expand,
+    fill as fill,
+    flatten as flatten,
+    ones as ones,
+    print as print,
+    reshape as reshape,
+    slice as slice,
+    split as split,
+    squeeze as squeeze,
+    stack as stack,
+    tile as tile,
+    transpose as transpose,
+    unsqueeze as unsqueeze,
+    zeros as zeros,
+)

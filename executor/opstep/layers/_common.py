@@ -1,0 +1,65 @@
+"""What layers share: names, errors on the user's line, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opstep import _core, context, ops
+from opstep._core import Error
+from opstep.initializer import Initializer
+from opstep.variable import Parameter, Variable
+
+# A variable to write into, for loops.
+Out = Variable | str | None
+Axes = int | Sequence[int] | None
+Attrs = Mapping[str, Any] | None
+# A function of this package: layers are called after it.
+Layer = Callable[..., Any]
+
+
+def base_name(x: Variable, layer: Layer, name: str | None) -> str:
+    """What the ops and parameters of a layer are called after."""
+    return context.scoped(name) if name else x.program.unique_name(layer.__name__)
+
+
+def parameter(
+    x: Variable, name: str, shape: Sequence[int], init: Initializer, attrs: Attrs = None
+) -> Parameter:
+    """A new parameter of x's dtype; `attrs` are its `optimize_attr`."""
+    block = x.program.global_block()
+    return block.create_parameter(name, shape, x.dtype, init, optimize_attr=attrs)
+
+
+def chain(x: Variable, base: str, steps: Sequence[tuple[Layer, Any]]) -> Variable:
+    """Ops one after the other, each with its further arguments; the last gives `<base>.out`."""
+    for number, (op, others) in enumerate(steps, 1):
+        last = {"out": f"{base}.out"} if number == len(steps) else {}
+        args, kwargs = ((), others) if isinstance(others, dict) else (others, {})
+        x = op(x, *args, **kwargs, name=f"{base}.{op.__name__}", **last)
+    return x
+
+
+def activation(layer: Layer, act: str | None) -> list[tuple[Layer, Any]]:
+    """The step for `chain` that an activation's name stands for; none for None."""
+    if act is None:
+        return []
+    try:
+        op = getattr(ops, act)
+    except AttributeError as failed:
+        raise error(layer, f"act='{act}': {failed}") from None
+    if not op.takes_one_input():
+        raise error(layer, f"act='{act}': {act} is not a function of one variable")
+    return [(op, ())]
+
+
+def text(x: Variable) -> str:
+    """Its shape, with ? for unknown sizes."""
+    return "[" + ", ".join("?" if size is None else str(size) for size in x.shape) + "]"
+
+
+def error(layer: Layer, what: str) -> Error:
+    """One sentence with the user's line."""
+    stack = _core.user_stack()
+    where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
+    return Error(f"[{layer.__name__}] {what}{where}")

@@ -1,0 +1,168 @@
+"""Making tensors, looking at them, and moving their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from opstep import _core, context, ops
+from opstep._core import Error
+from opstep.layers._common import Axes, Out, base_name, error, text
+from opstep.variable import Variable
+
+# --- making -------------------------------------------------------------------------------------
+
+
+def data(name: str, shape: Sequence[int | None], dtype: Any = "float32") -> Variable:
+    """A variable that the caller of a run feeds. None in `shape` is a size known only then."""
+    block = context.default_main_program().global_block()
+    dtype = _core.dtype_name(dtype)
+    if name in block.vars:
+        found = block.var(name)
+        if (list(found.shape), found.dtype) != (list(shape), dtype):
+            raise Error(
+                f"there is already a variable '{name}', and it is not {dtype}{list(shape)}; "
+                "give the data another name"
+            )
+        return found
+    block.create_var(name, shape, dtype, stop_gradient=True)
+    return ops.feed(
+        name=name, dtype=dtype, shape=shape, out=block.var(name), op_name=f"{name}.feed"
+    )
+
+
+def fill(shape: Sequence[int], value: float, dtype: Any = "float32", **more: Any) -> Variable:
+    """A tensor with the same value everywhere."""
+    return ops.fill(shape=shape, value=value, dtype=dtype, **more)
+
+
+def zeros(shape: Sequence[int], dtype: Any = "float32", name: str | None = None) -> Variable:
+    """A tensor of zeros."""
+    return ops.fill(shape=shape, value=0, dtype=dtype, name=name)
+
+
+def ones(shape: Sequence[int], dtype: Any = "float32", name: str | None = None) -> Variable:
+    """A tensor of ones."""
+    return ops.fill(shape=shape, value=1, dtype=dtype, name=name)
+
+
+def constant(value: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor with given values; Python floats become float32 unless `dtype` says otherwise."""
+    array = np.asarray(value, dtype=None if dtype is None else _core.dtype_name(dtype))
+    if dtype is None and not hasattr(value, "dtype") and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    return ops.constant(value=array, name=name)
+
+
+def assign(x: Variable, out: Out = None, name: str | None = None) -> Variable:
+    """Copy x, into `out` when it is given."""
+    return ops.assign(x, out=out, name=name)
+
+
+def cast(x: Variable, dtype: Any, name: str | None = None) -> Variable:
+    """The same values in another dtype."""
+    return ops.cast(x, to=dtype, name=name)
+
+
+def print(x: Variable, message: str = "", name: str | None = None) -> Variable:
+    """Write the tensor to standard output whenever the op runs; gives it on."""
+    return ops.print(x, message=message, name=name)
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+def reshape(x: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
+    """The same elements in another shape; one size may be -1, 0 keeps the size of x."""
+    return ops.reshape(x, shape=shape, name=name)
+
+
+def transpose(x: Variable, perm: Sequence[int] | None = None, name: str | None = None) -> Variable:
+    """Axis i of the result is axis perm[i] of x; without `perm` the order is turned round."""
+    return ops.transpose(x, perm=perm, name=name)
+
+
+def squeeze(x: Variable, axes: Axes = None, name: str | None = None) -> Variable:
+    """Without the axes, which have size 1; without all of that size unless `axes` are given."""
+    return ops.squeeze(x, axes=axes, name=name)
+
+
+def unsqueeze(x: Variable, axes: Axes, name: str | None = None) -> Variable:
+    """With axes of size 1, at those places of the result."""
+    return ops.unsqueeze(x, axes=axes, name=name)
+
+
+def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
+    """A matrix: the axes before `axis` are its rows, the others its columns."""
+    return ops.flatten(x, axis=axis, name=name)
+
+
+def expand(x: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
+    """x broadcast with a shape; a 1 there keeps the size of x."""
+    return ops.expand(x, shape=shape, name=name)
+
+
+def tile(x: Variable, repeats: Sequence[int], name: str | None = None) -> Variable:
+    """x repeated along each axis."""
+    return ops.tile(x, repeats=repeats, name=name)
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def concat(xs: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
+    """The tensors joined along an axis."""
+    if not xs:
+        raise error(concat, "there are no tensors to join")
+    return ops.concat(list(xs), axis=axis, name=name)
+
+
+def stack(xs: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
+    """The tensors, all of one shape, joined along a new axis."""
+    if not xs:
+        raise error(stack, "there are no tensors to join")
+    for x in xs[1:]:
+        if len(x.shape) != len(xs[0].shape):
+            raise error(
+                stack,
+                f"'{xs[0].name}' is {text(xs[0])} but '{x.name}' is {text(x)}: "
+                "all shapes must be equal",
+            )
+    base = base_name(xs[0], stack, name)
+    parts = [
+        ops.unsqueeze(x, axes=[axis], name=f"{base}.unsqueeze_{number}")
+        for number, x in enumerate(xs)
+    ]
+    return ops.concat(parts, axis=axis, name=f"{base}.concat", out=f"{base}.out")
+
+
+def split(
+    x: Variable, parts: int | Sequence[int], axis: int = 0, name: str | None = None
+) -> list[Variable]:
+    """x cut along an axis: into so many equal parts, or into parts of these sizes."""
+    if isinstance(parts, int):
+        if parts < 1:
+            raise error(split, f"'{x.name}' cannot be cut into {parts} parts")
+        return list(ops.split(x, num_outputs=parts, axis=axis, name=name))
+    return list(ops.split(x, split=list(parts), axis=axis, name=name))
+
+
+def slice(
+    x: Variable,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    name: str | None = None,
+) -> Variable:
+    """The elements from start to end in steps along each of the axes; see also x[1:3, ::2]."""
+    return ops.slice(x, starts=starts, ends=ends, axes=axes, steps=steps, name=name)
+
+
+def arg_max(
+    x: Variable, axis: int = -1, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """Where the largest element along an axis is."""
+    return ops.arg_max(x, axis=axis, keepdims=keepdims, name=name)
