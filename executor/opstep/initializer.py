@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from opstep import context, ops
 from opstep._core import Error
 from opstep.variable import Parameter, Variable
@@ -71,6 +73,38 @@ class Xavier(Initializer):
         else:
             std = math.sqrt(2.0 / (fan_in + fan_out))
             Normal(0.0, std, self.seed).fill(target, seed, **where)
+
+
+class MSRA(Initializer):
+    """Keeps the variance of signals equal through layers with relu (He and others, 2015)."""
+
+    def __init__(
+        self, uniform: bool = True, fan_in: int | None = None, seed: int | None = None
+    ) -> None:
+        self.uniform, self.fan_in, self.seed = uniform, fan_in, seed
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        fan_in = self.fan_in or _fans([size or 1 for size in target.shape])[0]
+        if self.uniform:
+            limit = math.sqrt(6.0 / fan_in)
+            Uniform(-limit, limit, self.seed).fill(target, seed, **where)
+        else:
+            Normal(0.0, math.sqrt(2.0 / fan_in), self.seed).fill(target, seed, **where)
+
+
+class Assign(Initializer):
+    """The values of an array."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = np.asarray(value)
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        if self.value.shape != target.shape:
+            raise Error(
+                f"'{target.name}' is {list(target.shape)} but the array to initialize it with is "
+                f"{list(self.value.shape)}"
+            )
+        ops.constant(value=self.value.astype(target.dtype), **where)
 
 
 def _fans(shape: list[int]) -> tuple[int, int]:

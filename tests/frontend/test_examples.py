@@ -19,11 +19,27 @@ def run(name: str) -> str:
     return done.stdout
 
 
-def test_the_digits_are_learned() -> None:
-    output = run("digits_mlp.py")
+@pytest.mark.parametrize(
+    ("name", "bar"),
+    [("softmax_regression.py", 95), ("digits_mlp.py", 95)],
+)
+def test_the_digits_are_learned(name: str, bar: float) -> None:
+    output = run(name)
     accuracy = float(re.findall(r"test accuracy ([\d.]+)%", output)[-1])
-    assert accuracy >= 95, output
-    assert run("digits_mlp.py") == output, "it is not reproducible"
+    assert accuracy >= bar, output
+    assert run(name) == output, "it is not reproducible"
+
+
+def test_the_lower_half_of_digits_is_predicted() -> None:
+    output = run("linear_regression.py")
+    learned, exact = map(float, re.findall(r"([\d.]+)%", output))
+    assert learned == pytest.approx(exact, abs=0.5) and learned > 33, output
+
+
+def test_an_example_that_learns_too_little_says_so() -> None:
+    command = [sys.executable, str(EXAMPLES / "linear_regression.py"), "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd="/")
+    assert done.returncode == 1 and "explained variance" in done.stdout
 
 
 def test_the_nan_comes_after_a_while() -> None:

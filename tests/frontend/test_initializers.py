@@ -1,0 +1,75 @@
+"""First values of parameters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import opstep
+from opstep import initializer
+from opstep.initializer import Initializer
+
+
+def values(world, how: Initializer, shape: list[int], dtype: str = "float32") -> np.ndarray:
+    world.main.global_block().create_parameter("w", shape, dtype, how)
+    world.exe.run(world.startup)
+    return world.scope.find("w")
+
+
+def test_constant(world) -> None:
+    assert np.array_equal(values(world, initializer.Constant(2.5), [2, 3]), np.full((2, 3), 2.5))
+
+
+@pytest.mark.parametrize(
+    ("how", "shape", "limit"),
+    [
+        (initializer.Uniform(-0.5, 0.5), [100, 50], 0.5),
+        (initializer.Xavier(), [100, 50], math.sqrt(6 / 150)),
+        (initializer.Xavier(), [8, 50, 3, 5], math.sqrt(6 / (50 * 15 + 8 * 15))),
+        (initializer.MSRA(), [100, 50], math.sqrt(6 / 100)),
+        (initializer.MSRA(), [8, 50, 3, 5], math.sqrt(6 / (50 * 15))),
+        (initializer.MSRA(fan_in=24), [100, 50], 0.5),
+    ],
+)
+def test_uniform_ones(world, how: Initializer, shape: list[int], limit: float) -> None:
+    got = values(world, how, shape)
+    assert -limit <= got.min() < -0.98 * limit and 0.98 * limit < got.max() <= limit
+    assert abs(got.mean()) < 0.05 * limit
+
+
+@pytest.mark.parametrize(
+    ("how", "shape", "std"),
+    [
+        (initializer.Normal(0.0, 0.1), [100, 50], 0.1),
+        (initializer.Xavier(uniform=False), [100, 50], math.sqrt(2 / 150)),
+        (initializer.MSRA(uniform=False), [100, 50], math.sqrt(2 / 100)),
+        (initializer.MSRA(uniform=False), [16, 20, 3, 5], math.sqrt(2 / 300)),
+    ],
+)
+def test_normal_ones(world, how: Initializer, shape: list[int], std: float) -> None:
+    got = values(world, how, shape)
+    assert got.std() == pytest.approx(std, rel=0.05)
+    assert abs(got.mean()) < 0.05 * std
+
+
+def test_a_seed_of_its_own(world) -> None:
+    block = world.main.global_block()
+    for name, seed in (("a", 7), ("b", 7), ("c", None), ("d", None)):
+        block.create_parameter(name, [9], initializer=initializer.MSRA(seed=seed))
+    world.exe.run(world.startup)
+    a, b, c, d = (world.scope.find(name) for name in "abcd")
+    assert np.array_equal(a, b)
+    assert not np.array_equal(c, d) and not np.array_equal(a, c)
+
+
+def test_the_values_of_an_array(world) -> None:
+    array = np.arange(6).reshape(2, 3)
+    got = values(world, initializer.Assign(array), [2, 3], "float64")
+    assert got.dtype == np.float64 and np.array_equal(got, array)
+
+
+def test_an_array_of_another_shape(world) -> None:
+    with pytest.raises(opstep.Error, match=r"'w' is \[2, 3\] but the array .* is \[3, 2\]"):
+        values(world, initializer.Assign(np.zeros((3, 2))), [2, 3])
