@@ -2,11 +2,31 @@
 
 #include <omp.h>
 
+#include <cstdint>
+#include <type_traits>
+
 namespace opstep {
 
-// One thread for a call into oneDNN, and the caller's own setting back afterwards. With more
-// threads GNU OpenMP spins while it waits, so a small product takes milliseconds when another
-// process is busy.
+// The one place that knows threads. A kernel splits its work into pieces that depend on sizes only
+// and gives them to ParallelFor, so that results are the same with any number of threads. What a
+// piece calls (oneDNN too) runs on the piece's own thread.
+
+// How many threads a run may use for one op. At first OPSTEP_NUM_THREADS, or 1.
+int NumThreads();
+void SetNumThreads(int64_t n);
+
+using PieceFn = void (*)(const void* f, int64_t i);
+void RunPieces(int64_t n, PieceFn call, const void* f);
+
+// Calls f(i) for each i in [0, n), in any order, maybe at the same time. An exception of a piece is
+// thrown here.
+template <typename F>
+void ParallelFor(int64_t n, const F& f) {
+  RunPieces(
+      n, [](const void* g, int64_t i) { (*static_cast<const F*>(g))(i); }, &f);
+}
+
+// One thread for a call into oneDNN, and the caller's own setting back afterwards.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
