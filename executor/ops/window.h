@@ -142,9 +142,11 @@ elif auto_pad != 'NOTSET':
     end = [b - a for a, b in zip(begin, both)]
 def at(P, t, fill, size=size, begin=begin, out=out, s=s, d=d, reach=reach, r=r, np=np):
     after = [max(0, (out[i] - 1) * s[i] + reach[i] - size[i] - begin[i]) for i in range(r)]
-    P = np.pad(P, [(0, 0), (0, 0), *zip(begin, after)], constant_values=fill)
+    padded = [begin[i] + size[i] + after[i] for i in range(r)]
+    full = np.full((*P.shape[:2], *padded), fill, P.dtype)
+    full[(..., *[slice(begin[i], begin[i] + size[i]) for i in range(r)])] = P
     cut = [slice(t[i] * d[i], t[i] * d[i] + (out[i] - 1) * s[i] + 1, s[i]) for i in range(r)]
-    return P[(slice(None), slice(None), *[c if o else slice(0, 0) for c, o in zip(cut, out)])]
+    return full[(..., *[c if o else slice(0, 0) for c, o in zip(cut, out)])]
 )";
 
 }  // namespace opstep

@@ -4,16 +4,19 @@ A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an op
 and optional range of values, and attributes. An input without a dtype stands for each dtype that
 its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like. A variadic
 input is given once for each variable. A size with `!` behind it is known in every test.
+`name=wanted` asks for an optional output.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,8 @@ class Case:
     special: bool
     # slot → for each of its arrays the axes whose size must be known
     fixed: dict[str, list[set[int]]]
+    # optional outputs
+    wanted: set[str]
 
     @property
     def type(self) -> str:
@@ -52,7 +57,17 @@ class Case:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the mean of nothing
             result = _evaluate(self.schema["oracle"], names)
-        return [np.asarray(value) for value in (result if isinstance(result, tuple) else (result,))]
+        values = result if isinstance(result, tuple) else (result,)
+        return [
+            np.asarray(value) for value, made in zip(values, self._made(), strict=False) if made
+        ]
+
+    def _made(self) -> Iterator[bool]:
+        """For each value of the oracle, whether the op gives it: optional ones when wanted."""
+        for slot in self.schema["outputs"]:
+            yield not slot["optional"] or slot["name"] in self.wanted
+        while True:
+            yield True
 
 
 def cases(schema: Schema) -> Iterator[Case]:
@@ -61,7 +76,10 @@ def cases(schema: Schema) -> Iterator[Case]:
     attrs = {attr["name"]: attr for attr in schema["attrs"]}
     for sample in schema["samples"]:
         given = [item.split("=", 1) for item in sample.split()]
-        unknown = [name for name, _ in given if name not in slots and name not in attrs]
+        optional = {slot["name"] for slot in schema["outputs"] if slot["optional"]}
+        wanted = {name for name, text in given if name in optional and text == "wanted"}
+        known = slots.keys() | attrs.keys() | wanted
+        unknown = [name for name, _ in given if name not in known]
         if unknown:
             raise ValueError(
                 f"{schema['type']}: sample '{sample}' names {unknown}, which it has not"
@@ -77,7 +95,7 @@ def cases(schema: Schema) -> Iterator[Case]:
                     fixed.setdefault(name, []).append(_fixed(text))
             values = {n: _attr(attrs[n], text, rng) for n, text in given if n in attrs}
             label = f"{schema['type']} {sample}" + (f" ({dtype})" if dtype else "")
-            yield Case(schema, label, inputs, values, "{special}" in sample, fixed)
+            yield Case(schema, label, inputs, values, "{special}" in sample, fixed, wanted)
 
 
 def _free_dtypes(given: list[list[str]], slots: dict[str, Any]) -> list[str]:
@@ -123,8 +141,17 @@ def _attr(schema: dict[str, Any], text: str, rng: np.random.Generator) -> Any:
 
 def _evaluate(source: str, names: dict[str, Any]) -> Any:
     """Runs Python source and gives the value of its last line, which is an expression."""
+    body, last = _compiled(source)
+    exec(body, names)
+    return eval(last, names)
+
+
+@functools.cache
+def _compiled(source: str) -> tuple[CodeType, CodeType]:
     tree = ast.parse(source.strip())
     last = tree.body.pop()
     assert isinstance(last, ast.Expr), "an oracle ends with an expression"
-    exec(compile(tree, "<oracle>", "exec"), names)
-    return eval(compile(ast.Expression(last.value), "<oracle>", "eval"), names)
+    return (
+        compile(tree, "<oracle>", "exec"),
+        compile(ast.Expression(last.value), "<oracle>", "eval"),
+    )

@@ -45,7 +45,8 @@ class Built:
                 ]
             variadic = {slot["name"] for slot in case.schema["inputs"] if slot["variadic"]}
             given = {s: v if s in variadic else v[0] for s, v in self.inputs.items()}
-            made = getattr(ops, case.type)(**given, **case.attrs)
+            asked = {slot: f"{slot}_out" for slot in case.wanted}
+            made = getattr(ops, case.type)(**given, **asked, **case.attrs)
         self.outputs: list[opstep.Variable] = list(made) if isinstance(made, tuple) else [made]
 
     def _data(self, name: str, array: np.ndarray, unknown: str, fixed: set[int]) -> opstep.Variable:
