@@ -13,7 +13,11 @@ _FAR = 2**63 - 1
 
 
 def index(x: Variable, key: Any) -> Variable:
-    """What `x[key]` means, as in NumPy."""
+    """What `x[key]` means, as in NumPy. A variable of integers takes rows."""
+    if isinstance(key, Variable):
+        if not key.dtype.startswith("int"):
+            raise _error(x, f"'{key.name}' is {key.dtype}; only integers are indexes")
+        return ops.gather(x, key, axis=0)
     shape = x.shape
     keys = _expand(x, key if isinstance(key, tuple) else (key,))
     axes: list[int] = []

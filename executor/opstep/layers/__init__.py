@@ -13,8 +13,19 @@ from opstep.layers.activation import (
     softmax as softmax,
     tanh as tanh,
 )
+from opstep.layers.conv import (
+    Padding as Padding,
+    Sizes as Sizes,
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    global_average_pool as global_average_pool,
+    global_max_pool as global_max_pool,
+    pool2d as pool2d,
+)
 from opstep.layers.loss import (
     accuracy as accuracy,
+    cross_entropy as cross_entropy,
     softmax_with_cross_entropy as softmax_with_cross_entropy,
     square_error_cost as square_error_cost,
 )
@@ -70,6 +81,8 @@ from opstep.layers.math import (
     tan as tan,
 )
 from opstep.layers.nn import (
+    create_parameter as create_parameter,
+    embedding as embedding,
     fc as fc,
 )
 from opstep.layers.tensor import (

@@ -16,6 +16,8 @@ Axes = int | Sequence[int] | None
 Attrs = Mapping[str, Any] | None
 # A function of this package: layers are called after it.
 Layer = Callable[..., Any]
+# An op and its further arguments, by position or by name.
+Step = tuple[Layer, tuple[Any, ...] | dict[str, Any]]
 
 
 def base_name(x: Variable, layer: Layer, name: str | None) -> str:
@@ -31,7 +33,7 @@ def parameter(
     return block.create_parameter(name, shape, x.dtype, init, optimize_attr=attrs)
 
 
-def chain(x: Variable, base: str, steps: Sequence[tuple[Layer, Any]]) -> Variable:
+def chain(x: Variable, base: str, steps: Sequence[Step]) -> Variable:
     """Ops one after the other, each with its further arguments; the last gives `<base>.out`."""
     for number, (op, others) in enumerate(steps, 1):
         last = {"out": f"{base}.out"} if number == len(steps) else {}
@@ -40,7 +42,7 @@ def chain(x: Variable, base: str, steps: Sequence[tuple[Layer, Any]]) -> Variabl
     return x
 
 
-def activation(layer: Layer, act: str | None) -> list[tuple[Layer, Any]]:
+def activation(layer: Layer, act: str | None) -> list[Step]:
     """The step for `chain` that an activation's name stands for; none for None."""
     if act is None:
         return []

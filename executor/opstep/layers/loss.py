@@ -3,8 +3,40 @@
 from __future__ import annotations
 
 from opstep import ops
-from opstep.layers._common import base_name
+from opstep.layers._common import Step, base_name, chain, error, text
 from opstep.variable import Variable
+
+
+def cross_entropy(
+    probabilities: Variable, label: Variable, soft_label: bool = False, name: str | None = None
+) -> Variable:
+    """-log of the label's probability for each row.
+
+    `label` has one class a row, or with `soft_label` a probability for each class.
+    """
+    base = base_name(probabilities, cross_entropy, name)
+    if soft_label:
+        logs = ops.log(probabilities, name=f"{base}.log")
+        terms = ops.mul(logs, label, name=f"{base}.mul")
+        total = ops.reduce_sum(terms, axes=[-1], name=f"{base}.reduce_sum")
+        return ops.neg(total, name=f"{base}.neg", out=f"{base}.out")
+    flat = len(label.shape) == len(probabilities.shape) - 1
+    if flat:
+        label = ops.unsqueeze(label, axes=[-1], name=f"{base}.unsqueeze")
+    elif len(label.shape) != len(probabilities.shape) or label.shape[-1] not in (1, None):
+        raise error(
+            cross_entropy,
+            f"'{probabilities.name}' is {text(probabilities)} but '{label.name}' is {text(label)}: "
+            "a label must be one class for each row",
+        )
+    steps: list[Step] = [
+        (ops.gather_elements, {"indices": label, "axis": -1}),
+        (ops.log, ()),
+        (ops.neg, ()),
+    ]
+    if flat:
+        steps.append((ops.squeeze, {"axes": [-1]}))
+    return chain(probabilities, base, steps)
 
 
 def softmax_with_cross_entropy(

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
-from opstep import ops
-from opstep.initializer import Constant, Initializer, Xavier
-from opstep.layers._common import Attrs, activation, base_name, chain, error, parameter, text
-from opstep.variable import Variable
+from opstep import context, ops
+from opstep.initializer import Constant, Initializer, Normal, Xavier
+from opstep.layers._common import Attrs, Step, activation, base_name, chain, error, parameter, text
+from opstep.variable import Parameter, Variable
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any = "float32",
+    name: str | None = None,
+    initializer: Initializer | None = None,
+    trainable: bool = True,
+    optimize_attr: Attrs = None,
+) -> Parameter:
+    """A parameter for a layer of one's own."""
+    program = context.default_main_program()
+    name = context.scoped(name) if name else None
+    return program.global_block().create_parameter(
+        name, shape, dtype, initializer, trainable, optimize_attr
+    )
 
 
 def fc(
@@ -36,8 +54,37 @@ def fc(
     if len(x.shape) > 2:
         x = ops.reshape(x, shape=[-1, width], name=f"{base}.reshape")
     w = parameter(x, f"{base}.w", [width, size], weight_init or Xavier(), weight_attr)
-    steps = [(ops.matmul, (w,))]
+    steps: list[Step] = [(ops.matmul, (w,))]
     if bias:
         b = parameter(x, f"{base}.b", [size], bias_init or Constant(0.0), bias_attr)
         steps.append((ops.add, (b,)))
     return chain(x, base, steps + last)
+
+
+def embedding(
+    ids: Variable,
+    size: Sequence[int],
+    padding_idx: int | None = None,
+    dtype: Any = "float32",
+    name: str | None = None,
+    weight_init: Initializer | None = None,
+    weight_attr: Attrs = None,
+) -> Variable:
+    """The row of a parameter [count, width] for each id; zeros where it is `padding_idx`."""
+    if ids.dtype not in ("int32", "int64"):
+        raise error(embedding, f"'{ids.name}' is {ids.dtype}: ids must be int64 or int32")
+    if len(size) != 2:
+        raise error(embedding, f"size is {list(size)}: it must be [number of ids, width]")
+    base = base_name(ids, embedding, name)
+    block = ids.program.global_block()
+    w = block.create_parameter(
+        f"{base}.w", size, dtype, weight_init or Normal(), optimize_attr=weight_attr
+    )
+    if padding_idx is None:
+        return ops.gather(w, ids, axis=0, name=f"{base}.gather", out=f"{base}.out")
+    if not -size[0] <= padding_idx < size[0]:
+        raise error(embedding, f"padding_idx is {padding_idx}, but there are {size[0]} ids")
+    rows = ops.gather(w, ids, axis=0, name=f"{base}.gather")
+    real = ops.not_equal(ids, padding_idx % size[0], name=f"{base}.not_equal")
+    mask = ops.unsqueeze(ops.cast(real, to=dtype, name=f"{base}.cast"), axes=[-1])
+    return ops.mul(rows, mask, name=f"{base}.mul", out=f"{base}.out")

@@ -1,0 +1,174 @@
+"""Convolutions and pooling over [batch, channels, ...] with one to three spatial dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opstep import ops
+from opstep.initializer import Constant, Initializer, Xavier
+from opstep.layers._common import Attrs, Layer, activation, base_name, chain, error, parameter, text
+from opstep.variable import Variable
+
+# One number for all dimensions or one for each.
+Sizes = int | Sequence[int]
+# Also "same" or "valid", or (before, after) for each dimension.
+Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
+
+
+def conv1d(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
+    """Convolution of [batch, channels, length]; options as for conv2d."""
+    return _conv(conv1d, 1, x, filters, kernel, **options)
+
+
+def conv2d(
+    x: Variable,
+    filters: int,
+    kernel: Sizes,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: str | None = None,
+    name: str | None = None,
+    weight_init: Initializer | None = None,
+    bias_init: Initializer | None = None,
+    bias: bool = True,
+    weight_attr: Attrs = None,
+    bias_attr: Attrs = None,
+) -> Variable:
+    """Convolution of [batch, channels, height, width]: act(conv(x, w) + b).
+
+    `padding` is a number for all sides, one for each dimension, a pair (before, after) for each, or
+    "same" or "valid". `weight_attr` and `bias_attr` are the parameters' `optimize_attr`.
+    """
+    return _conv(
+        conv2d,
+        2,
+        x,
+        filters,
+        kernel,
+        stride,
+        padding,
+        dilation,
+        groups,
+        act,
+        name,
+        weight_init,
+        bias_init,
+        bias,
+        weight_attr,
+        bias_attr,
+    )
+
+
+def conv3d(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
+    """Convolution of [batch, channels, depth, height, width]; options as for conv2d."""
+    return _conv(conv3d, 3, x, filters, kernel, **options)
+
+
+def _conv(
+    layer: Layer,
+    rank: int,
+    x: Variable,
+    filters: int,
+    kernel: Sizes,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    act: str | None = None,
+    name: str | None = None,
+    weight_init: Initializer | None = None,
+    bias_init: Initializer | None = None,
+    bias: bool = True,
+    weight_attr: Attrs = None,
+    bias_attr: Attrs = None,
+) -> Variable:
+    base = base_name(x, layer, name)
+    last = activation(layer, act)
+    channels = _channels(layer, rank, x)
+    if channels % groups or filters % groups:
+        raise error(
+            layer,
+            f"'{x.name}' has {channels} channels and there are {filters} filters: "
+            f"{groups} groups must divide both",
+        )
+    window = {
+        "strides": _each(layer, "stride", stride, rank),
+        "dilations": _each(layer, "dilation", dilation, rank),
+        **_pads(layer, padding, rank),
+        "group": groups,
+    }
+    sizes = _each(layer, "kernel", kernel, rank)
+    shape = [filters, channels // groups, *sizes]
+    inputs = {"W": parameter(x, f"{base}.w", shape, weight_init or Xavier(), weight_attr)}
+    if bias:
+        inputs["B"] = parameter(x, f"{base}.b", [filters], bias_init or Constant(0.0), bias_attr)
+    return chain(x, base, [(ops.conv, inputs | window), *last])
+
+
+global_average_pool = ops.global_average_pool
+global_max_pool = ops.global_max_pool
+
+
+def pool2d(
+    x: Variable,
+    kernel: Sizes,
+    pool_type: str = "max",
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The largest ("max") or mean ("average") element of each window of [batch, c, h, w].
+
+    Windows lie side by side unless `stride` says otherwise; padding counts in no mean.
+    """
+    pools = {"max": ops.max_pool, "average": ops.average_pool}
+    if pool_type not in pools:
+        raise error(pool2d, f"pool_type is '{pool_type}': it must be 'max' or 'average'")
+    _channels(pool2d, 2, x)
+    return pools[pool_type](
+        x,
+        kernel_shape=_each(pool2d, "kernel", kernel, 2),
+        strides=_each(pool2d, "stride", kernel if stride is None else stride, 2),
+        **_pads(pool2d, padding, 2),
+        ceil_mode=ceil_mode,
+        name=base_name(x, pool2d, name),
+    )
+
+
+def _channels(layer: Layer, rank: int, x: Variable) -> int:
+    if len(x.shape) != rank + 2:
+        raise error(
+            layer,
+            f"'{x.name}' is {text(x)}: it needs {rank + 2} dimensions, batch and channels first",
+        )
+    channels = x.shape[1]
+    if channels is None:
+        raise error(layer, f"'{x.name}' is {text(x)}: the number of channels must be known")
+    return channels
+
+
+def _each(layer: Layer, what: str, value: Sizes, rank: int) -> list[int]:
+    sizes = [value] * rank if isinstance(value, int) else list(value)
+    if len(sizes) != rank or min(sizes) < 1:
+        raise error(layer, f"{what} is {value}: it must be a number above 0, or {rank} of them")
+    return sizes
+
+
+def _pads(layer: Layer, padding: Padding, rank: int) -> dict[str, Any]:
+    if isinstance(padding, str):
+        modes = {"same": "SAME_UPPER", "valid": "VALID"}
+        if padding not in modes:
+            raise error(layer, f"padding is '{padding}': it must be 'same', 'valid' or numbers")
+        return {"auto_pad": modes[padding]}
+    each = [padding] * rank if isinstance(padding, int) else list(padding)
+    pairs = [(side, side) if isinstance(side, int) else tuple(side) for side in each]
+    if len(pairs) != rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise error(
+            layer,
+            f"padding is {padding}: it must be a number, {rank} numbers or {rank} pairs, 0 or more",
+        )
+    return {"pads": [before for before, _ in pairs] + [after for _, after in pairs]}

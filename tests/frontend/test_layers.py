@@ -1,0 +1,267 @@
+"""Layers against NumPy: what they compute, what they are called, and what is wrong use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opstep
+from opstep import layers
+
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-2, 2, (3, 4)).astype(np.float32)
+P = np.exp(X) / np.exp(X).sum(axis=1, keepdims=True)
+LABEL = np.array([[2], [0], [3]])
+IDS = np.array([[1, 0, 4], [4, 4, 2]])
+
+
+def run(world, *fetches: opstep.Variable, **feed: np.ndarray) -> list[np.ndarray]:
+    world.exe.run(world.startup)
+    return world.exe.run(world.main, feed=feed, fetch_list=list(fetches))
+
+
+def data(name: str, array: np.ndarray) -> opstep.Variable:
+    return layers.data(name, [None, *array.shape[1:]], str(array.dtype))
+
+
+# --- layers of one tensor -----------------------------------------------------------------------
+
+SIMPLE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {
+    "softmax": (lambda x: layers.softmax(x, axis=0), lambda x: np.exp(x) / np.exp(x).sum(axis=0)),
+    "zeros": (lambda x: x + layers.zeros([4]), lambda x: x),
+    "ones": (lambda x: x * layers.ones([3, 1]), lambda x: x),
+    "reshape": (lambda x: layers.reshape(x, [2, -1]), lambda x: x.reshape(2, -1)),
+    "transpose": (layers.transpose, lambda x: x.T),
+    "squeeze": (lambda x: layers.squeeze(layers.unsqueeze(x, [0, 2]), 2), lambda x: x[None]),
+    "flatten": (lambda x: layers.flatten(x, axis=0), lambda x: x.reshape(1, -1)),
+    "expand": (lambda x: layers.expand(x, [2, 1, 1]), lambda x: np.stack([x, x])),
+    "tile": (lambda x: layers.tile(x, [2, 3]), lambda x: np.tile(x, (2, 3))),
+    "concat": (lambda x: layers.concat([x, x, x], axis=1), lambda x: np.hstack([x, x, x])),
+    "stack": (lambda x: layers.stack([x, x + 1.0], axis=1), lambda x: np.stack([x, x + 1], 1)),
+    "stack at the end": (lambda x: layers.stack([x, x], axis=-1), lambda x: np.stack([x, x], -1)),
+    "split": (lambda x: layers.split(x, 2, axis=1)[1], lambda x: x[:, 2:]),
+    "split by sizes": (lambda x: layers.split(x, [1, 3], axis=1)[1], lambda x: x[:, 1:]),
+    "slice": (lambda x: layers.slice(x, [0, 3], [2, 0], steps=[1, -1]), lambda x: x[:2, 3:0:-1]),
+    "arg_max": (layers.arg_max, lambda x: x.argmax(axis=-1)),
+    "cast": (lambda x: layers.cast(x, "int32"), lambda x: x.astype(np.int32)),
+    "maximum": (lambda x: layers.maximum(x, 0.5), lambda x: np.maximum(x, np.float32(0.5))),
+    "mean": (layers.mean, np.mean),
+    "reduce_max": (lambda x: layers.reduce_max(x, 1), lambda x: x.max(axis=1)),
+    "reduce_min": (lambda x: layers.reduce_min(x, [0], keepdims=True), lambda x: x.min(0)[None]),
+    "floor": (layers.floor, np.floor),
+    "erf": (lambda x: layers.erf(x * 0.0), lambda x: x * 0),
+    "isnan": (lambda x: layers.isnan(layers.log(x)), lambda x: x < 0),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_a_layer_of_one_tensor(world, name: str) -> None:
+    layer, expected = SIMPLE[name]
+    (value,) = run(world, layer(layers.data("x", list(X.shape))), x=X)
+    wanted = np.asarray(expected(X))
+    assert (value.dtype, value.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
+
+
+# --- losses -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_cross_entropy(world, flat: bool) -> None:
+    label = LABEL[:, 0] if flat else LABEL
+    loss = layers.cross_entropy(data("p", P), data("label", label))
+    (value,) = run(world, loss, p=P, label=label)
+    expected = -np.log(np.take_along_axis(P, LABEL, 1))
+    np.testing.assert_allclose(value, expected[:, 0] if flat else expected, rtol=1e-5)
+    assert loss.name == "cross_entropy_0.out"
+
+
+def test_cross_entropy_with_soft_labels(world) -> None:
+    soft = P[::-1].copy()
+    loss = layers.cross_entropy(data("p", P), data("soft", soft), soft_label=True)
+    (value,) = run(world, loss, p=P, soft=soft)
+    np.testing.assert_allclose(value, -(soft * np.log(P)).sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_cross_entropy_is_softmax_with_cross_entropy(world) -> None:
+    x, label = data("x", X), data("label", LABEL)
+    both = [
+        layers.cross_entropy(layers.softmax(x), label),
+        layers.softmax_with_cross_entropy(x, label),
+    ]
+    one, other = run(world, *both, x=X, label=LABEL)
+    np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_accuracy(world) -> None:
+    label = X.argmax(axis=1)[:, None]
+    label[0] = (label[0] + 1) % 4
+    (value,) = run(world, layers.accuracy(data("x", X), data("label", label)), x=X, label=label)
+    assert value == pytest.approx(2 / 3)
+
+
+# --- layers with parameters ---------------------------------------------------------------------
+
+
+IMAGES = RNG.uniform(-1, 1, (2, 4, 6, 5)).astype(np.float32)
+
+
+def convolve(
+    x: np.ndarray, w: np.ndarray, pads: list[tuple[int, int]], stride: int = 1, groups: int = 1
+) -> np.ndarray:
+    """The convolution of two dimensions as its definition says."""
+    x = np.pad(x, [(0, 0), (0, 0), *pads])
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
+    windows = windows[:, :, ::stride, ::stride]
+    parts = zip(np.split(windows, groups, axis=1), np.split(w, groups), strict=True)
+    return np.concatenate([np.einsum("nchwij,mcij->nmhw", v, k) for v, k in parts], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ({}, {"pads": [(0, 0), (0, 0)]}),
+        ({"padding": 1, "stride": 2}, {"pads": [(1, 1), (1, 1)], "stride": 2}),
+        ({"padding": [2, 0]}, {"pads": [(2, 2), (0, 0)]}),
+        ({"padding": [(0, 1), (2, 0)]}, {"pads": [(0, 1), (2, 0)]}),
+        ({"padding": "same"}, {"pads": [(1, 1), (0, 1)]}),
+        ({"padding": "valid"}, {"pads": [(0, 0), (0, 0)]}),
+        ({"groups": 2}, {"pads": [(0, 0), (0, 0)], "groups": 2}),
+    ],
+    ids=repr,
+)
+def test_conv2d(world, options: dict[str, Any], same: dict[str, Any]) -> None:
+    init = opstep.initializer.Normal()
+    out = layers.conv2d(
+        data("x", IMAGES), 6, [3, 2], act="relu", weight_init=init, bias_init=init, **options
+    )
+    (value,) = run(world, out, x=IMAGES)
+    w, b = world.scope.find("conv2d_0.w"), world.scope.find("conv2d_0.b")
+    expected = convolve(IMAGES, w, **same) + b[:, None, None]
+    np.testing.assert_allclose(value, np.maximum(expected, 0), rtol=1e-4, atol=1e-5)
+    assert out.name == "conv2d_0.out" and out.shape == (None, *value.shape[1:])
+
+
+def test_conv_of_other_ranks(world) -> None:
+    sequence, volume = IMAGES.reshape(2, 4, 30), IMAGES.reshape(2, 4, 5, 3, 2)
+    one = layers.conv1d(data("s", sequence), 3, 5, padding="same", bias=False)
+    three = layers.conv3d(data("v", volume), 3, [3, 2, 1], stride=[2, 1, 1], name="deep")
+    assert (one.shape, three.shape) == ((None, 3, 30), (None, 3, 2, 2, 2))
+    got = run(world, one, three, s=sequence, v=volume)
+    assert [value.shape for value in got] == [(2, 3, 30), (2, 3, 2, 2, 2)]
+    w = world.scope.find("conv1d_0.w")[:, :, None]
+    expected = convolve(sequence[:, :, None], w, [(0, 0), (2, 2)])
+    np.testing.assert_allclose(got[0], expected[:, :, 0], rtol=1e-4, atol=1e-5)
+    assert three.name == "deep.out" and "conv1d_0.b" not in world.scope
+
+
+@pytest.mark.parametrize(("pool_type", "function"), [("max", np.max), ("average", np.mean)])
+def test_pool2d(world, pool_type: str, function: Callable[..., Any]) -> None:
+    out = layers.pool2d(data("x", IMAGES), 2, pool_type)
+    (value,) = run(world, out, x=IMAGES)
+    blocks = IMAGES[:, :, :, :4].reshape(2, 4, 3, 2, 2, 2)
+    np.testing.assert_allclose(value, function(blocks, axis=(3, 5)), rtol=1e-5)
+    assert out.name == "pool2d_0.out"
+
+
+def test_pool2d_with_steps_and_padding(world) -> None:
+    out = layers.pool2d(data("x", IMAGES), 3, "average", stride=1, padding=1)
+    (value,) = run(world, out, x=IMAGES)
+    np.testing.assert_allclose(value[:, :, 0, 0], IMAGES[:, :, :2, :2].mean((2, 3)), rtol=1e-4)
+    assert value.shape == IMAGES.shape
+
+
+def test_global_pools(world) -> None:
+    x = data("x", IMAGES)
+    mean, largest = run(world, layers.global_average_pool(x), layers.global_max_pool(x), x=IMAGES)
+    np.testing.assert_allclose(mean, IMAGES.mean((2, 3), keepdims=True), rtol=1e-4, atol=1e-6)
+    assert np.array_equal(largest, IMAGES.max((2, 3), keepdims=True))
+
+
+@pytest.mark.parametrize("padding", [None, 4, -1])
+def test_embedding(world, padding: int | None) -> None:
+    out = layers.embedding(data("ids", IDS), [5, 3], padding_idx=padding)
+    (value,) = run(world, out, ids=IDS)
+    expected = world.scope.find("embedding_0.w")[IDS]
+    if padding is not None:
+        expected[IDS == 4] = 0
+    assert np.array_equal(value, expected)
+    assert out.shape == (None, 3, 3) and out.name == "embedding_0.out"
+
+
+def test_the_padding_of_an_embedding_is_not_learned(world) -> None:
+    out = layers.embedding(data("ids", IDS), [5, 3], padding_idx=4)
+    ((_, gradient),) = opstep.append_backward(layers.reduce_sum(out))
+    (value,) = run(world, gradient, ids=IDS)
+    assert np.array_equal(value[:, 0], [1, 1, 1, 0, 0])
+
+
+def test_rows_by_a_variable(world) -> None:
+    (value,) = run(world, data("x", X)[data("ids", LABEL[:2, 0])], x=X, ids=LABEL[:2, 0])
+    assert np.array_equal(value, X[LABEL[:2, 0]])
+
+
+def test_a_parameter_of_ones_own(world) -> None:
+    with opstep.name_scope("mine"):
+        scale = layers.create_parameter(
+            [4], name="scale", initializer=opstep.initializer.Constant(2), optimize_attr={"clip": 0}
+        )
+    assert scale.name == "mine/scale" and scale.optimize_attr == {"clip": 0}
+    (value,) = run(world, data("x", X) * scale, x=X)
+    assert np.array_equal(value, X * 2)
+
+
+def test_attributes_of_parameters(world) -> None:
+    layers.fc(data("x", X), 2, weight_attr={"learning_rate": 0.5}, bias_attr={"weight_decay": 0.0})
+    w, b = world.main.parameters()
+    assert (w.optimize_attr, b.optimize_attr) == ({"learning_rate": 0.5}, {"weight_decay": 0.0})
+
+
+@pytest.mark.parametrize("act", ["relu", "tanh", "sigmoid", "softmax", "exp"])
+def test_any_activation_by_its_name(world, act: str) -> None:
+    x = data("x", X)
+    out, plain = layers.fc(x, 3, act=act, name="a"), layers.fc(x, 3, name="b")
+    world.exe.run(world.startup)
+    for part in "wb":
+        world.scope.set(f"b.{part}", world.scope.find(f"a.{part}"))
+    got = world.exe.run(feed={"x": X}, fetch_list=[out, getattr(layers, act)(plain)])
+    assert np.array_equal(got[0], got[1])
+
+
+# --- wrong use ----------------------------------------------------------------------------------
+
+
+def image() -> opstep.Variable:
+    return data("image", IMAGES)
+
+
+WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda x, ids: layers.fc(x, 2, act="rellu"), r"\[fc\] act='rellu': .* mean 'relu'"),
+    (lambda x, ids: layers.fc(x, 2, act="matmul"), r"\[fc\] .* not a function of one variable"),
+    (lambda x, ids: layers.fc(x[0], 2), r"\[fc\] .* needs a batch and features"),
+    (lambda x, ids: layers.concat([]), r"\[concat\] there are no tensors"),
+    (lambda x, ids: layers.stack([x, x[0]]), r"\[stack\] .* all shapes must be equal"),
+    (lambda x, ids: layers.split(x, 0), r"\[split\] 'x' cannot be cut into 0 parts"),
+    (lambda x, ids: layers.embedding(x, [3, 4]), r"\[embedding\] 'x' is float32: ids must be"),
+    (lambda x, ids: layers.embedding(ids, [3]), r"\[embedding\] size is \[3\]"),
+    (lambda x, ids: layers.embedding(ids, [3, 2], padding_idx=3), "padding_idx is 3, but there"),
+    (lambda x, ids: layers.cross_entropy(x, ids), r"\[cross_entropy\] .* one class for each row"),
+    (lambda x, ids: layers.conv2d(x, 2, 3), r"\[conv2d\] .* it needs 4 dimensions"),
+    (lambda x, ids: layers.conv2d(image(), 4, 3, groups=3), "3 groups must divide both"),
+    (lambda x, ids: layers.conv2d(image(), 4, [3]), r"kernel is \[3\]: .* or 2 of them"),
+    (lambda x, ids: layers.conv2d(image(), 4, 3, stride=0), "stride is 0: it must be a number ab"),
+    (lambda x, ids: layers.conv2d(image(), 4, 3, padding="full"), "padding is 'full': it must"),
+    (lambda x, ids: layers.conv2d(image(), 4, 3, padding=[1]), r"padding is \[1\]: it must be a"),
+    (lambda x, ids: layers.pool2d(image(), 2, "sum"), "must be 'max' or 'average'"),
+    (lambda x, ids: x[x], "'x' is float32; only integers are indexes"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_wrong_use_is_one_sentence_with_the_users_line(world, make, message: str) -> None:
+    x, ids = data("x", X), data("ids", IDS)
+    with pytest.raises(opstep.Error, match=f"{message}.*test_layers.py:\\d+"):
+        make(x, ids)
