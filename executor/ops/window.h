@@ -48,8 +48,8 @@ inline void CheckSpatial(const Dims& x) {
 // An attribute with one number for each spatial dimension (or `per` of them), or none at all.
 inline std::vector<int64_t> SpatialAttr(const OpView& op, std::string_view name, int rank,
                                         int64_t least, int64_t absent, int per = 1) {
-  std::vector<int64_t> values = op.Ints(name);
-  if (values.empty()) values.assign(rank * per, absent);
+  const std::vector<int64_t> values = op.Ints(name);
+  if (values.empty()) return std::vector<int64_t>(rank * per, absent);
   OPSTEP_CHECK(static_cast<int>(values.size()) == rank * per, name, " has ", values.size(),
                values.size() == 1 ? " number" : " numbers", " but X has ", rank, " dimension",
                rank == 1 ? "" : "s", " after the channels: it must have ", rank * per);
