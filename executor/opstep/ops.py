@@ -158,7 +158,7 @@ class OpFunction:
         if like is None or not number:
             raise self._error(f"{slot} must be a variable, not {_kind(value)}")
         value = value if isinstance(value, int | float) else value.item()
-        if not like.dtype.startswith(("float", "bfloat")) and value != int(value):
+        if not like.dtype.startswith(("float", "bfloat")) and not float(value).is_integer():
             raise self._error(
                 f"{slot} is {value}, which '{like.name}' of dtype {like.dtype} cannot meet; "
                 "cast it to float32 first"

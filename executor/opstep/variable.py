@@ -91,6 +91,18 @@ class Variable:
     def __rtruediv__(self, other: Operand) -> Variable:
         return _ops().div(other, self)
 
+    def __floordiv__(self, other: Operand) -> Variable:
+        return _floor_div(self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Variable:
+        return _floor_div(other, self)
+
+    def __mod__(self, other: Operand) -> Variable:
+        return _ops().mod(self, other)
+
+    def __rmod__(self, other: Operand) -> Variable:
+        return _ops().mod(other, self)
+
     def __pow__(self, other: Operand) -> Variable:
         return _ops().pow(self, other)
 
@@ -220,6 +232,15 @@ class Parameter(Variable):
                     f"only {', '.join(OPTIMIZE_ATTRS)}{hint}"
                 )
         self.program._optimize_attrs[self.name] = dict(value)
+
+
+def _floor_div(x: Any, y: Any) -> Variable:
+    ops = _ops()
+    like = x if isinstance(x, Variable) else y
+    if like.dtype.startswith(("float", "bfloat")):
+        return ops.floor(ops.div(x, y))
+    # Integers are divided towards 0; without the remainder, which has the divisor's sign, exactly.
+    return ops.div(ops.sub(x, ops.mod(x, y)), y)
 
 
 def _ops() -> Any:

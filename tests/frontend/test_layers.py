@@ -31,6 +31,18 @@ def data(name: str, array: np.ndarray) -> opstep.Variable:
 
 SIMPLE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {
     "softmax": (lambda x: layers.softmax(x, axis=0), lambda x: np.exp(x) / np.exp(x).sum(axis=0)),
+    "log_softmax": (layers.log_softmax, lambda x: np.log(P)),
+    "where": (lambda x: layers.where(x > 0.0, x, 0.0), lambda x: np.maximum(x, 0)),
+    "where of numbers": (lambda x: layers.where(x > 0.0, 2, -1), lambda x: np.where(x > 0, 2, -1)),
+    "gelu": (lambda x: layers.gelu(x) - layers.gelu(-x), lambda x: x),
+    "leaky_relu": (lambda x: layers.leaky_relu(x, alpha=0.5), lambda x: np.maximum(x, x / 2)),
+    "prelu": (layers.prelu, lambda x: np.maximum(x, x / 4)),
+    "prelu for each channel": (
+        lambda x: layers.prelu(
+            x, per_channel=True, weight_init=opstep.initializer.Assign([0, 0.5, 0.25, 1])
+        ),
+        lambda x: np.maximum(x, x * np.float32([0, 0.5, 0.25, 1])),
+    ),
     "zeros": (lambda x: x + layers.zeros([4]), lambda x: x),
     "ones": (lambda x: x * layers.ones([3, 1]), lambda x: x),
     "reshape": (lambda x: layers.reshape(x, [2, -1]), lambda x: x.reshape(2, -1)),
@@ -220,7 +232,7 @@ def test_attributes_of_parameters(world) -> None:
     assert (w.optimize_attr, b.optimize_attr) == ({"learning_rate": 0.5}, {"weight_decay": 0.0})
 
 
-@pytest.mark.parametrize("act", ["relu", "tanh", "sigmoid", "softmax", "exp"])
+@pytest.mark.parametrize("act", ["relu", "gelu", "silu", "softmax", "exp"])
 def test_any_activation_by_its_name(world, act: str) -> None:
     x = data("x", X)
     out, plain = layers.fc(x, 3, act=act, name="a"), layers.fc(x, 3, name="b")
@@ -256,6 +268,8 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda x, ids: layers.conv2d(image(), 4, 3, padding="full"), "padding is 'full': it must"),
     (lambda x, ids: layers.conv2d(image(), 4, 3, padding=[1]), r"padding is \[1\]: it must be a"),
     (lambda x, ids: layers.pool2d(image(), 2, "sum"), "must be 'max' or 'average'"),
+    (lambda x, ids: layers.prelu(x[0], per_channel=True), r"\[prelu\] .* axis 1, must be known"),
+    (lambda x, ids: ids + float("inf"), r"\[add\] Y is inf, which 'ids' of dtype int64 cannot"),
     (lambda x, ids: x[x], "'x' is float32; only integers are indexes"),
 ]
 

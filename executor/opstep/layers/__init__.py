@@ -8,10 +8,24 @@ from opstep.control_flow import (
     While as While,
 )
 from opstep.layers.activation import (
+    celu as celu,
+    elu as elu,
+    gelu as gelu,
+    hard_sigmoid as hard_sigmoid,
+    hard_swish as hard_swish,
+    leaky_relu as leaky_relu,
+    log_softmax as log_softmax,
+    mish as mish,
+    prelu as prelu,
     relu as relu,
+    selu as selu,
     sigmoid as sigmoid,
+    silu as silu,
     softmax as softmax,
+    softplus as softplus,
+    softsign as softsign,
     tanh as tanh,
+    thresholded_relu as thresholded_relu,
 )
 from opstep.layers.conv import (
     Padding as Padding,
@@ -105,5 +119,6 @@ from opstep.layers.tensor import (
     tile as tile,
     transpose as transpose,
     unsqueeze as unsqueeze,
+    where as where,
     zeros as zeros,
 )

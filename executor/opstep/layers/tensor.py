@@ -10,7 +10,7 @@ import numpy as np
 from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.layers._common import Axes, Out, base_name, error, text
-from opstep.variable import Variable
+from opstep.variable import Operand, Variable
 
 # --- making -------------------------------------------------------------------------------------
 
@@ -69,6 +69,17 @@ def cast(x: Variable, dtype: Any, name: str | None = None) -> Variable:
 def print(x: Variable, message: str = "", name: str | None = None) -> Variable:
     """Write the tensor to standard output whenever the op runs; gives it on."""
     return ops.print(x, message=message, name=name)
+
+
+def where(condition: Variable, x: Operand, y: Operand, name: str | None = None) -> Variable:
+    """Elements of x where the condition is true, else of y."""
+    given = next((v.dtype for v in (x, y) if isinstance(v, Variable)), None)
+    whole = all(isinstance(v, int) for v in (x, y))
+    dtype = given or ("int64" if whole else "float32")
+    x, y = (
+        v if isinstance(v, Variable) else ops.fill(shape=[], value=v, dtype=dtype) for v in (x, y)
+    )
+    return ops.where(condition, x, y, name=name)
 
 
 # --- shapes -------------------------------------------------------------------------------------
