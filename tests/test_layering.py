@@ -221,7 +221,13 @@ def files_naming(op_types: list[str], other_words: set[str]) -> dict[str, set[st
         # A slot or attribute may be called like an op (`shape`): then only what makes ops counts.
         code = without_comments(path.read_text()) if path.suffix != ".py" else ""
         made = set(re.findall(r'\b(?:\w*Op(?:<[^>]*>)?|Emit|EmitGrad)\(\s*"([^"]+)"', code))
-        for op in names.keys() & ((set(literals(path)) - other_words) | made):
+        values: set[str] = set()
+        if path.parent == EXECUTOR / "ops":
+            # So may a value of an attribute (`reduction == "add"`), and oracles are Python.
+            oracles = " ".join(re.findall(r'R"\((.*?)\)"', code, re.DOTALL))
+            values = set(re.findall(r'(?:== |StringAttr\("\w+", )"([^"]+)"', code))
+            values |= set(re.findall(r'"(\w+)"', oracles))
+        for op in names.keys() & ((set(literals(path)) - other_words - values) | made):
             names[op].add(where(path))
     return names
 
