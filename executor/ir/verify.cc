@@ -144,9 +144,12 @@ class Verifier {
         BlockWrites(op, attr.block());
       }
       if (attr.value_case() == proto::Attr::kDtype) {
-        Require(
-            proto::DataType_IsValid(attr.dtype()) && attr.dtype() != proto::DATA_TYPE_UNSPECIFIED,
-            "attr-type", "attribute '", attr.name(), "' has no known dtype");
+        // An attribute whose default is no dtype takes it over from an input.
+        const bool given =
+            attr.dtype() != proto::DATA_TYPE_UNSPECIFIED ||
+            (known->default_value && known->default_value->dtype() == proto::DATA_TYPE_UNSPECIFIED);
+        Require(proto::DataType_IsValid(attr.dtype()) && given, "attr-type", "attribute '",
+                attr.name(), "' has no known dtype");
       }
       if (attr.value_case() == proto::Attr::kTensor) Literal(attr);
     }
