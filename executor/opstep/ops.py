@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import keyword
 import sys
@@ -246,7 +247,10 @@ def __getattr__(name: str) -> OpFunction:
         near = _core.nearest(name, _core.op_types())
         hint = f"; did you mean '{near}'?" if near else ""
         raise AttributeError(f"there is no op '{name}'{hint}")
-    function = globals()[name] = _function(op_type)
+    function = _function(op_type)
+    # `ops.range` must not hide Python's from the code here.
+    if not hasattr(builtins, name):
+        globals()[name] = function
     return function
 
 

@@ -53,7 +53,9 @@ class Case:
             names[slot] = arrays if slot in variadic else arrays[0]
         for attr in self.schema["attrs"]:
             value = self.attrs.get(attr["name"], attr["default"])
-            names[attr["name"]] = np.dtype(value) if attr["type"] == "dtype" else value
+            if attr["type"] == "dtype":
+                value = None if value == "none" else np.dtype(value)
+            names[attr["name"]] = value
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the mean of nothing
             result = _evaluate(self.schema["oracle"], names)
