@@ -7,25 +7,11 @@
 #include "ops/op.h"
 #include "ops/shape_rules.h"
 #include "ops/simd.h"
+#include "ops/units.h"
 
 namespace opstep {
 
 // Moving elements between two tensors whatever their dtype: by the size of an element.
-
-// Calls f(U{}) with the unsigned integer that is as large as an element.
-template <typename F>
-decltype(auto) DispatchUnits(DType dtype, F&& f) {
-  switch (SizeOf(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
 
 using Strides = std::array<int64_t, Dims::kMaxRank>;
 

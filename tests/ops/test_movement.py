@@ -81,6 +81,46 @@ BUILDING: list[tuple[Callable[[], object], str]] = [
         lambda: ops.gather_nd(data("a", [3, 2]), data("i", [4, 1], "int64"), batch_dims=1),
         "[gather_nd] X is [3, 2] but indices is [4, 1]: batch axis 0 differs",
     ),
+    (
+        lambda: ops.scatter_elements(
+            data("a", [3, 2]), data("i", [3, 1], "int64"), data("u", [3, 2])
+        ),
+        "[scatter_elements] indices is [3, 1] but updates is [3, 2]: they must be alike",
+    ),
+    (
+        lambda: ops.scatter_elements(
+            data("a", [3]), data("i", [3], "int64"), data("u", [3]), reduction="mean"
+        ),
+        "[scatter_elements] reduction is 'mean': it must be none, add, mul, max or min",
+    ),
+    (
+        lambda: ops.scatter_nd(data("a", [3, 2]), data("i", [4, 1], "int64"), data("u", [4])),
+        "and indices is [4, 1], so updates must be [4, 2], not [4]",
+    ),
+    (
+        lambda: ops.pad(data("a", [3, 2]), pads=[1, 1]),
+        "[pad] pads names 2 numbers but X is [3, 2]: there must be one before and one behind for",
+    ),
+    (
+        lambda: ops.pad(data("a", [3]), pads=[-2, -2]),
+        "[pad] X is [3]: pads -2 and -2 cut off more than there is along axis 0",
+    ),
+    (
+        lambda: ops.pad(data("a", [3]), pads=[-3, 1], mode="edge"),
+        "along axis 0 nothing is left to fill the margins with",
+    ),
+    (lambda: ops.pad(data("a", [3]), pads=[0, 0], mode="mirror"), "[pad] mode is 'mirror'"),
+    (
+        lambda: ops.pad(data("a", [3], "uint8"), pads=[1, 1], constant_value=256),
+        "[pad] constant_value is 256, which is no uint8",
+    ),
+    (lambda: ops.one_hot(data("a", [3], "int64"), depth=-1), "[one_hot] depth is -1"),
+    (lambda: ops.range(limit=3, delta=0), "[range] from 0 to 3 in steps of 0 there is no end"),
+    (lambda: ops.range(limit=3, delta=0.5), "for int64 they must be whole numbers"),
+    (lambda: ops.range(limit=1e10, dtype="int32"), "is too large for int32"),
+    (lambda: ops.fill_like(data("a", [3], "int8"), value=128), "value is 128, which is no int8"),
+    (lambda: ops.eye_like(data("a", [3])), "[eye_like] X is [3]: it must be a matrix"),
+    (lambda: ops.tri(data("a", [3])), "[tri] X is [3]: it must hold matrices"),
 ]
 
 
@@ -133,6 +173,16 @@ OUTSIDE = [
     (lambda x, i: ops.gather_elements(x, i), [[0, 0, 3, 0]], "indices[0, 2] is 3 but axis 0"),
     (lambda x, i: ops.gather_nd(x, i), [[2, 3], [1, 4]], "indices[1, 1] is 4 but axis 1 of X"),
     (lambda x, i: ops.gather_nd(x, i, batch_dims=1), [[0], [1], [2**62]], "indices[2, 0] is 46"),
+    (
+        lambda x, i: ops.scatter_elements(x, i, ops.fill(shape=[1, 4])),
+        [[0, 0, -4, 0]],
+        "indices[0, 2] is -4 but axis 0",
+    ),
+    (
+        lambda x, i: ops.scatter_nd(x, i, ops.fill(shape=[2, 4])),
+        [[0], [3]],
+        "indices[1, 0] is 3 but axis 0",
+    ),
 ]
 
 
@@ -143,3 +193,18 @@ def test_an_index_outside(
     with pytest.raises(opstep.Error) as caught:
         run(build, x=X, i=np.array(indices, dtype=np.int64))
     assert message in str(caught.value)
+
+
+def test_products_of_updates_have_no_gradient() -> None:
+    with opstep.program_guard(opstep.Program(), opstep.Program()):
+        x = data("x", [3])
+        x.stop_gradient = False
+        out = ops.scatter_elements(x, data("i", [3], "int64"), ops.fill(shape=[3]), reduction="mul")
+        with pytest.raises(opstep.Error, match="with reduction 'mul' it has no gradient"):
+            opstep.append_backward(ops.reduce_sum(out, keepdims=False), [x])
+
+
+def test_an_op_does_not_hide_what_python_calls_so() -> None:
+    with opstep.program_guard(opstep.Program(), opstep.Program()):
+        ops.range(limit=3)
+        assert len(ops.split(data("x", [4]), num_outputs=2)) == 2
