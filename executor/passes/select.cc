@@ -86,6 +86,27 @@ proto::ProgramDesc Keep(const proto::ProgramDesc& program, const std::vector<boo
   return result;
 }
 
+// Tells an op that knows the difference that this is a test. What it keeps between steps of
+// training are optional outputs in place of inputs: they are left alone.
+void EndTraining(proto::OpDesc& op) {
+  bool told = false;
+  for (proto::Attr& attr : *op.mutable_attrs()) {
+    const bool is_test = attr.name() == "is_test", training = attr.name() == "training_mode";
+    if (attr.value_case() != proto::Attr::kB || !(is_test || training)) continue;
+    attr.set_b(is_test);
+    told = true;
+  }
+  if (!told) return;
+  const OpSchema& schema = GetOp(op.type()).schema;
+  auto& outputs = *op.mutable_outputs();
+  outputs.erase(std::remove_if(outputs.begin(), outputs.end(),
+                               [&](const proto::Slot& slot) {
+                                 const SlotSchema* known = schema.FindOutput(slot.name());
+                                 return known->optional && !known->inplace_of.empty();
+                               }),
+                outputs.end());
+}
+
 }  // namespace
 
 proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
@@ -124,11 +145,7 @@ proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
   }
   proto::ProgramDesc result = Keep(program, keep, {});
   for (proto::BlockDesc& block : *result.mutable_blocks()) {
-    for (proto::OpDesc& op : *block.mutable_ops()) {
-      for (proto::Attr& attr : *op.mutable_attrs()) {
-        if (attr.name() == "is_test" && attr.value_case() == proto::Attr::kB) attr.set_b(true);
-      }
-    }
+    for (proto::OpDesc& op : *block.mutable_ops()) EndTraining(op);
   }
   Verify(result, &FindSchema);
   return result;

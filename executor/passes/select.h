@@ -11,7 +11,8 @@ namespace opstep {
 // blocks that no op of the part needs are gone.
 
 // Without gradients, without what is computed from them (the training step) and without ops that
-// serve only that (learning rates, counters of steps); attributes `is_test` are true.
+// serve only that (learning rates, counters of steps). Attributes `is_test` are true and
+// `training_mode` false there.
 proto::ProgramDesc ForTest(const proto::ProgramDesc& program);
 
 // What `targets` have at the end of the program, and nothing else.

@@ -193,6 +193,92 @@ def test_global_pools(world) -> None:
     assert np.array_equal(largest, IMAGES.max((2, 3), keepdims=True))
 
 
+def test_conv_transpose_turns_conv_round(world) -> None:
+    """sum(conv(x) * y) == sum(x * conv_transpose(y)) for the same weights."""
+    x, y = data("x", IMAGES), layers.data("y", [2, 6, 3, 3])
+    small = layers.conv2d(x, 6, 2, stride=2, padding=[(0, 0), (0, 1)], bias=False)
+    options = {"stride": 2, "padding": [(0, 0), (0, 1)], "bias": False}
+    large = layers.conv2d_transpose(y, 4, 2, **options)
+    assert small.shape == (None, 6, 3, 3) and large.shape == (2, 4, 6, 5)
+    world.exe.run(world.startup)
+    world.scope.set("conv2d_transpose_0.w", world.scope.find("conv2d_0.w"))
+    ys = RNG.uniform(-1, 1, (2, 6, 3, 3)).astype(np.float32)
+    a, b = world.exe.run(feed={"x": IMAGES, "y": ys}, fetch_list=[small, large])
+    assert (a * ys).sum() == pytest.approx((b * IMAGES).sum(), rel=1e-3)
+
+
+def test_conv_transpose_of_other_ranks(world) -> None:
+    one = layers.conv1d_transpose(layers.data("a", [2, 4, 7]), 3, 4, stride=2, output_padding=1)
+    three = layers.conv3d_transpose(layers.data("b", [2, 4, 3, 3, 3]), 6, 2, groups=2, act="relu")
+    assert (one.shape, three.shape) == ((2, 3, 17), (2, 6, 4, 4, 4))
+
+
+# --- normalization ------------------------------------------------------------------------------
+
+
+def normal(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+
+
+NORMS: list[tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray]]] = [
+    (layers.batch_norm, lambda x: normal(x, (0, 2, 3))),
+    (layers.layer_norm, lambda x: normal(x, (1, 2, 3))),
+    (lambda x: layers.layer_norm(x, axis=-1), lambda x: normal(x, (3,))),
+    (layers.instance_norm, lambda x: normal(x, (2, 3))),
+    (
+        lambda x: layers.group_norm(x, 2),
+        lambda x: normal(x.reshape(2, 2, -1), (2,)).reshape(x.shape),
+    ),
+    (lambda x: layers.group_norm(x, 4, act="relu"), lambda x: np.maximum(normal(x, (2, 3)), 0)),
+    (
+        lambda x: layers.l2_normalize(x, axis=1),
+        lambda x: x / np.linalg.norm(x, axis=1, keepdims=True),
+    ),
+]
+
+
+@pytest.mark.parametrize(("layer", "expected"), NORMS)
+def test_normalization(world, layer, expected) -> None:
+    out = layer(data("x", IMAGES))
+    (value,) = run(world, out, x=IMAGES)
+    np.testing.assert_allclose(value, expected(IMAGES), rtol=1e-3, atol=1e-5)
+    assert out.name.endswith("_0.out")
+
+
+def test_batch_norm_keeps_running_moments_for_tests(world) -> None:
+    out = layers.batch_norm(data("x", IMAGES), act="relu", momentum=0.75)
+    loss = layers.mean(out * out)
+    opstep.optimizer.SGD(0.0).minimize(loss)
+    assert [p.name for p in world.main.parameters() if not p.trainable] == [
+        "batch_norm_0.mean",
+        "batch_norm_0.var",
+    ]
+    test = world.main.clone(for_test=True)
+    world.exe.run(world.startup)
+    mean, var = np.zeros(4), np.ones(4)
+    for _ in range(3):
+        world.exe.run(world.main, {"x": IMAGES})
+        mean = 0.75 * mean + 0.25 * IMAGES.mean((0, 2, 3))
+        var = 0.75 * var + 0.25 * IMAGES.var((0, 2, 3))
+    np.testing.assert_allclose(world.scope.find("batch_norm_0.mean"), mean, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(world.scope.find("batch_norm_0.var"), var, rtol=1e-4)
+    kept = world.scope.find("batch_norm_0.mean")
+    (value,) = test.run({"x": IMAGES}, [out])
+    each = (slice(None), None, None)
+    expected = (IMAGES - mean[each]) / np.sqrt(var[each] + 1e-5)
+    np.testing.assert_allclose(value, np.maximum(expected, 0), rtol=1e-3, atol=1e-5)
+    assert np.array_equal(world.scope.find("batch_norm_0.mean"), kept)
+
+
+def test_batch_norm_that_is_a_test_from_the_start(world) -> None:
+    out = layers.batch_norm(data("x", IMAGES), is_test=True, epsilon=0.0)
+    (value,) = run(world, out, x=IMAGES)
+    np.testing.assert_allclose(value, IMAGES, rtol=1e-6)
+
+
+# --- rows of parameters -------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("padding", [None, 4, -1])
 def test_embedding(world, padding: int | None) -> None:
     out = layers.embedding(data("ids", IDS), [5, 3], padding_idx=padding)
@@ -264,12 +350,16 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda x, ids: layers.conv2d(x, 2, 3), r"\[conv2d\] .* it needs 4 dimensions"),
     (lambda x, ids: layers.conv2d(image(), 4, 3, groups=3), "3 groups must divide both"),
     (lambda x, ids: layers.conv2d(image(), 4, [3]), r"kernel is \[3\]: .* or 2 of them"),
-    (lambda x, ids: layers.conv2d(image(), 4, 3, stride=0), "stride is 0: it must be a number ab"),
+    (lambda x, ids: layers.conv2d(image(), 4, 3, stride=0), "stride is 0: it must be a number, 1"),
     (lambda x, ids: layers.conv2d(image(), 4, 3, padding="full"), "padding is 'full': it must"),
     (lambda x, ids: layers.conv2d(image(), 4, 3, padding=[1]), r"padding is \[1\]: it must be a"),
     (lambda x, ids: layers.pool2d(image(), 2, "sum"), "must be 'max' or 'average'"),
     (lambda x, ids: layers.prelu(x[0], per_channel=True), r"\[prelu\] .* axis 1, must be known"),
     (lambda x, ids: ids + float("inf"), r"\[add\] Y is inf, which 'ids' of dtype int64 cannot"),
+    (lambda x, ids: layers.batch_norm(x[0]), r"\[batch_norm\] .* axis 1, must be known"),
+    (lambda x, ids: layers.group_norm(image(), 3), "4 channels: 3 groups cannot divide them"),
+    (lambda x, ids: layers.layer_norm(x, axis=2), "axis 2 is outside 'x', which is"),
+    (lambda x, ids: layers.layer_norm(x, axis=0), "sizes from axis 0 must be known"),
     (lambda x, ids: x[x], "'x' is float32; only integers are indexes"),
 ]
 

@@ -31,8 +31,11 @@ from opstep.layers.conv import (
     Padding as Padding,
     Sizes as Sizes,
     conv1d as conv1d,
+    conv1d_transpose as conv1d_transpose,
     conv2d as conv2d,
+    conv2d_transpose as conv2d_transpose,
     conv3d as conv3d,
+    conv3d_transpose as conv3d_transpose,
     global_average_pool as global_average_pool,
     global_max_pool as global_max_pool,
     pool2d as pool2d,
@@ -98,6 +101,14 @@ from opstep.layers.nn import (
     create_parameter as create_parameter,
     embedding as embedding,
     fc as fc,
+)
+from opstep.layers.norm import (
+    batch_norm as batch_norm,
+    group_norm as group_norm,
+    instance_norm as instance_norm,
+    l2_normalize as l2_normalize,
+    layer_norm as layer_norm,
+    lrn as lrn,
 )
 from opstep.layers.tensor import (
     arg_max as arg_max,

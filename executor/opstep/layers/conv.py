@@ -87,25 +87,62 @@ def _conv(
 ) -> Variable:
     base = base_name(x, layer, name)
     last = activation(layer, act)
-    channels = _channels(layer, rank, x)
-    if channels % groups or filters % groups:
-        raise error(
-            layer,
-            f"'{x.name}' has {channels} channels and there are {filters} filters: "
-            f"{groups} groups must divide both",
-        )
-    window = {
-        "strides": _each(layer, "stride", stride, rank),
-        "dilations": _each(layer, "dilation", dilation, rank),
-        **_pads(layer, padding, rank),
-        "group": groups,
-    }
-    sizes = _each(layer, "kernel", kernel, rank)
-    shape = [filters, channels // groups, *sizes]
+    channels = _grouped_channels(layer, rank, x, filters, groups)
+    window = _window(layer, rank, stride, padding, dilation, groups)
+    shape = [filters, channels // groups, *_each(layer, "kernel", kernel, rank)]
     inputs = {"W": parameter(x, f"{base}.w", shape, weight_init or Xavier(), weight_attr)}
     if bias:
         inputs["B"] = parameter(x, f"{base}.b", [filters], bias_init or Constant(0.0), bias_attr)
     return chain(x, base, [(ops.conv, inputs | window), *last])
+
+
+def conv1d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
+    """Transposed convolution of [batch, channels, length]; options as for conv2d_transpose."""
+    return _conv_transpose(conv1d_transpose, 1, x, filters, kernel, **options)
+
+
+def conv2d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
+    """Transposed convolution of [batch, channels, height, width], which makes images larger.
+
+    Options as for conv2d; `output_padding` adds rows and columns at the end.
+    """
+    return _conv_transpose(conv2d_transpose, 2, x, filters, kernel, **options)
+
+
+def conv3d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
+    """Transposed convolution of [batch, channels, d, h, w]; options as for conv2d_transpose."""
+    return _conv_transpose(conv3d_transpose, 3, x, filters, kernel, **options)
+
+
+def _conv_transpose(
+    layer: Layer,
+    rank: int,
+    x: Variable,
+    filters: int,
+    kernel: Sizes,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    output_padding: Sizes = 0,
+    act: str | None = None,
+    name: str | None = None,
+    weight_init: Initializer | None = None,
+    bias_init: Initializer | None = None,
+    bias: bool = True,
+    weight_attr: Attrs = None,
+    bias_attr: Attrs = None,
+) -> Variable:
+    base = base_name(x, layer, name)
+    last = activation(layer, act)
+    channels = _grouped_channels(layer, rank, x, filters, groups)
+    window = _window(layer, rank, stride, padding, dilation, groups)
+    window["output_padding"] = _each(layer, "output_padding", output_padding, rank, least=0)
+    shape = [channels, filters // groups, *_each(layer, "kernel", kernel, rank)]
+    inputs = {"W": parameter(x, f"{base}.w", shape, weight_init or Xavier(), weight_attr)}
+    if bias:
+        inputs["B"] = parameter(x, f"{base}.b", [filters], bias_init or Constant(0.0), bias_attr)
+    return chain(x, base, [(ops.conv_transpose, inputs | window), *last])
 
 
 global_average_pool = ops.global_average_pool
@@ -151,10 +188,34 @@ def _channels(layer: Layer, rank: int, x: Variable) -> int:
     return channels
 
 
-def _each(layer: Layer, what: str, value: Sizes, rank: int) -> list[int]:
+def _grouped_channels(layer: Layer, rank: int, x: Variable, filters: int, groups: int) -> int:
+    channels = _channels(layer, rank, x)
+    if groups < 1 or channels % groups or filters % groups:
+        raise error(
+            layer,
+            f"'{x.name}' has {channels} channels and there are {filters} filters: "
+            f"{groups} groups must divide both",
+        )
+    return channels
+
+
+def _window(
+    layer: Layer, rank: int, stride: Sizes, padding: Padding, dilation: Sizes, groups: int
+) -> dict[str, Any]:
+    return {
+        "strides": _each(layer, "stride", stride, rank),
+        "dilations": _each(layer, "dilation", dilation, rank),
+        **_pads(layer, padding, rank),
+        "group": groups,
+    }
+
+
+def _each(layer: Layer, what: str, value: Sizes, rank: int, least: int = 1) -> list[int]:
     sizes = [value] * rank if isinstance(value, int) else list(value)
-    if len(sizes) != rank or min(sizes) < 1:
-        raise error(layer, f"{what} is {value}: it must be a number above 0, or {rank} of them")
+    if len(sizes) != rank or min(sizes) < least:
+        raise error(
+            layer, f"{what} is {value}: it must be a number, {least} or more, or {rank} of them"
+        )
     return sizes
 
 
