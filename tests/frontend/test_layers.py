@@ -43,6 +43,31 @@ SIMPLE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {
         ),
         lambda x: np.maximum(x, x * np.float32([0, 0.5, 0.25, 1])),
     ),
+    "fill_like": (
+        lambda x: layers.fill_like(x, 7, "int32"),
+        lambda x: np.full_like(x, 7, np.int32),
+    ),
+    "zeros_like": (layers.zeros_like, np.zeros_like),
+    "ones_like": (layers.ones_like, np.ones_like),
+    "one_hot": (
+        lambda x: layers.one_hot(layers.arg_max(x), 4),
+        lambda x: np.eye(4, dtype=np.float32)[x.argmax(1)],
+    ),
+    "pad": (
+        lambda x: layers.pad(x, [(1, 0), (0, 2)], value=9),
+        lambda x: np.pad(x, [(1, 0), (0, 2)], constant_values=9),
+    ),
+    "pad with edges": (
+        lambda x: layers.pad(x, [(2, 1), (0, 3)], "edge"),
+        lambda x: np.pad(x, [(2, 1), (0, 3)], "edge"),
+    ),
+    "gather": (
+        lambda x: layers.gather(x, layers.constant(np.array([3, 0, 3])), axis=1),
+        lambda x: x[:, [3, 0, 3]],
+    ),
+    "triu": (lambda x: layers.triu(x, 1), lambda x: np.triu(x, 1)),
+    "tril": (layers.tril, np.tril),
+    "shape": (layers.shape, lambda x: np.array(x.shape)),
     "zeros": (lambda x: x + layers.zeros([4]), lambda x: x),
     "ones": (lambda x: x * layers.ones([3, 1]), lambda x: x),
     "reshape": (lambda x: layers.reshape(x, [2, -1]), lambda x: x.reshape(2, -1)),
@@ -360,6 +385,7 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda x, ids: layers.group_norm(image(), 3), "4 channels: 3 groups cannot divide them"),
     (lambda x, ids: layers.layer_norm(x, axis=2), "axis 2 is outside 'x', which is"),
     (lambda x, ids: layers.layer_norm(x, axis=0), "sizes from axis 0 must be known"),
+    (lambda x, ids: layers.pad(x, [(1, 2)]), r"\[pad\] .* pads must be 2 pairs"),
     (lambda x, ids: x[x], "'x' is float32; only integers are indexes"),
 ]
 

@@ -48,6 +48,32 @@ def ones(shape: Sequence[int], dtype: Any = "float32", name: str | None = None) 
     return ops.fill(shape=shape, value=1, dtype=dtype, name=name)
 
 
+def fill_like(x: Variable, value: float, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor shaped as x with the same value everywhere."""
+    return ops.fill_like(x, value=value, dtype=dtype, name=name)
+
+
+def zeros_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
+    """Zeros, shaped as x."""
+    return ops.fill_like(x, value=0, dtype=dtype, name=name)
+
+
+def ones_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
+    """Ones, shaped as x."""
+    return ops.fill_like(x, value=1, dtype=dtype, name=name)
+
+
+def one_hot(
+    ids: Variable, depth: int, dtype: Any = "float32", axis: int = -1, name: str | None = None
+) -> Variable:
+    """A new axis of `depth` zeros, with a 1 at the place that the id names."""
+    return ops.one_hot(ids, depth=depth, dtype=dtype, axis=axis, name=name)
+
+
+eye_like = ops.eye_like
+range = ops.range
+
+
 def constant(value: Any, dtype: Any = None, name: str | None = None) -> Variable:
     """A tensor with given values; Python floats become float32 unless `dtype` says otherwise."""
     array = np.asarray(value, dtype=None if dtype is None else _core.dtype_name(dtype))
@@ -120,6 +146,26 @@ def tile(x: Variable, repeats: Sequence[int], name: str | None = None) -> Variab
     return ops.tile(x, repeats=repeats, name=name)
 
 
+def pad(
+    x: Variable,
+    pads: Sequence[tuple[int, int]],
+    mode: str | None = None,
+    value: float = 0.0,
+    name: str | None = None,
+) -> Variable:
+    """With margins, (before, after) for each axis: of `value`, or as `mode` says.
+
+    Modes are reflect, edge and wrap.
+    """
+    if len(pads) != len(x.shape) or any(len(pair) != 2 for pair in pads):
+        raise error(pad, f"'{x.name}' is {text(x)}: pads must be {len(x.shape)} pairs, not {pads}")
+    sides = [before for before, _ in pads] + [after for _, after in pads]
+    return ops.pad(x, pads=sides, mode=mode, constant_value=value, name=name)
+
+
+shape = ops.shape
+size = ops.size
+
 # --- parts --------------------------------------------------------------------------------------
 
 
@@ -170,6 +216,27 @@ def slice(
 ) -> Variable:
     """The elements from start to end in steps along each of the axes; see also x[1:3, ::2]."""
     return ops.slice(x, starts=starts, ends=ends, axes=axes, steps=steps, name=name)
+
+
+def gather(x: Variable, indices: Variable, axis: int = 0, name: str | None = None) -> Variable:
+    """Elements of x along an axis by their indexes; see also x[indices]."""
+    return ops.gather(x, indices, axis=axis, name=name)
+
+
+gather_elements = ops.gather_elements
+gather_nd = ops.gather_nd
+scatter_elements = ops.scatter_elements
+scatter_nd = ops.scatter_nd
+
+
+def triu(x: Variable, k: int = 0, name: str | None = None) -> Variable:
+    """The upper triangle of each matrix, from diagonal k on; the rest is 0."""
+    return ops.tri(x, upper=True, k=k, name=name)
+
+
+def tril(x: Variable, k: int = 0, name: str | None = None) -> Variable:
+    """The lower triangle of each matrix, up to diagonal k; the rest is 0."""
+    return ops.tri(x, upper=False, k=k, name=name)
 
 
 def arg_max(
