@@ -1,4 +1,4 @@
-#include "ops/reduce.h"
+#include "ops/reduced_elements.h"
 
 namespace opstep {
 namespace {
@@ -43,43 +43,9 @@ struct Min {
   }
 };
 
-// Loops over the output, and for each of its elements over what was reduced to it.
-struct GradState {
-  LoopNest<1> outer;  // operand: X, over the shape of out
-  LoopNest<1> inner;  // operand: X, over the reduced axes
-};
-
-// A nest over the axes of X that are in `axes`, or over the others.
-LoopNest<1> NestOver(const Dims& x, const AxisSet& axes, bool in_axes) {
-  LoopNest<1> nest;
-  int used = 0;
-  int64_t stride = 1;
-  for (int d = x.rank() - 1; d >= 0; --d) {
-    if (axes[d] == in_axes) {
-      nest.size[used] = x[d];
-      nest.stride[used++][0] = stride;
-      nest.empty |= x[d] == 0;
-    }
-    stride *= x[d];
-  }
-  if (used == 0) nest.size[used++] = 1;
-  nest.rank = used;
-  std::reverse(nest.size.begin(), nest.size.begin() + used);
-  std::reverse(nest.stride.begin(), nest.stride.begin() + used);
-  return nest;
-}
-
-template <typename F>
-OPSTEP_INLINE void ForEachElement(const LoopNest<1>& nest, F&& f) {
-  const int64_t step = nest.stride[nest.rank - 1][0];
-  ForEachRun(nest, [&](const std::array<int64_t, 1>& at) OPSTEP_INLINE_LAMBDA {
-    for (int64_t i = 0; i < nest.inner_size(); ++i) f(at[0] + i * step);
-  });
-}
-
 template <typename T>
 void RunGrad(KernelContext& ctx) {
-  const GradState& state = ctx.state<GradState>();
+  const auto& state = ctx.state<ReducedElements>();
   const T* x = ctx.in(0).as<T>();
   const T* out = ctx.in(1).as<T>();
   const T* d = ctx.in(2).as<T>();
@@ -96,11 +62,8 @@ void RunGrad(KernelContext& ctx) {
 }
 
 Kernel PrepareGrad(const PrepareContext& ctx) {
-  const Dims& x = ctx.in(0).dims;
-  const AxisSet axes = ReducedAxes(ctx.op(), x);
   return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
-    return WithState(RunGrad<decltype(t)>,
-                     GradState{NestOver(x, axes, false), NestOver(x, axes, true)});
+    return WithState(RunGrad<decltype(t)>, MakeReducedElements(ctx.op(), ctx.in(0).dims));
   });
 }
 
