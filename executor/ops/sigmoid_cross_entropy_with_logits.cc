@@ -1,0 +1,38 @@
+#include "ops/functions.h"
+#include "ops/pair_loss.h"
+
+namespace opstep {
+namespace {
+
+template <typename T>
+struct SigmoidCrossEntropy {
+  explicit SigmoidCrossEntropy(const OpView&) {}
+  OPSTEP_INLINE T operator()(T x, T y) const {
+    return ((x > T(0) ? x : T(0)) - x * y) + Log1p(Exp(-std::fabs(x)));
+  }
+  OPSTEP_INLINE T X(T x, T y) const { return Sigmoid(x) - y; }
+  OPSTEP_INLINE T Y(T x, T) const { return -x; }
+};
+
+const bool kLoss =
+    PairLossOp<SigmoidCrossEntropy>(
+        "sigmoid_cross_entropy_with_logits",
+        "The cross entropy between sigmoid(X) and label, each element a yes-or-no question.",
+        "logits, any shape", "as X: the probability of yes")
+        .Oracle("np.logaddexp(X.dtype.type(0), X) - X * label")
+        .Sample("X=[3,17] label=[3,17]{0,1}")
+        .Sample("X=[99]{-30,30} label=[99]{0,1}")
+        .Sample("X=[0,2] label=[0,2]")
+        .Sample("X=[] label=[]")
+        .Sample("X=float32[64]{special} label=float32[64]{0.2,0.8}")
+        .Register();
+
+const bool kLossGrad =
+    PairLossGradOp<SigmoidCrossEntropy>(
+        "sigmoid_cross_entropy_with_logits_grad",
+        "Gradient of sigmoid_cross_entropy_with_logits: dloss * (sigmoid(X) - label) and "
+        "-dloss * X.")
+        .Register();
+
+}  // namespace
+}  // namespace opstep
