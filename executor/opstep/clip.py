@@ -34,7 +34,7 @@ class ClipByNorm(GradientClip):
         self.norm = _positive("ClipByNorm", norm)
 
     def clip(self, gradients: list[Variable]) -> list[Variable]:
-        return [g * _scale(ops.sqrt(_squares(g)), self.norm) for g in gradients]
+        return [g * _scale(ops.reduce_l2(g, keepdims=False), self.norm) for g in gradients]
 
 
 class ClipByGlobalNorm(GradientClip):
@@ -53,7 +53,7 @@ class ClipByGlobalNorm(GradientClip):
 
 
 def _squares(gradient: Variable) -> Variable:
-    return ops.reduce_sum(gradient * gradient, keepdims=False)
+    return ops.reduce_sum_square(gradient, keepdims=False)
 
 
 def _scale(norm: Variable, limit: float) -> Variable:

@@ -88,6 +88,23 @@ SIMPLE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {
     "mean": (layers.mean, np.mean),
     "reduce_max": (lambda x: layers.reduce_max(x, 1), lambda x: x.max(axis=1)),
     "reduce_min": (lambda x: layers.reduce_min(x, [0], keepdims=True), lambda x: x.min(0)[None]),
+    "reduce_prod": (lambda x: layers.reduce_prod(x, 0), lambda x: x.prod(axis=0)),
+    "reduce_l1": (lambda x: layers.reduce_l1(x, 1), lambda x: abs(x).sum(axis=1)),
+    "reduce_l2": (layers.reduce_l2, np.linalg.norm),
+    "reduce_sum_square": (layers.reduce_sum_square, lambda x: (x * x).sum()),
+    "reduce_log_sum": (lambda x: layers.reduce_log_sum(abs(x), 0), lambda x: np.log(abs(x).sum(0))),
+    "reduce_log_sum_exp": (layers.reduce_log_sum_exp, lambda x: np.log(np.exp(x).sum())),
+    "reduce_all": (lambda x: layers.reduce_all(x > -1.0, 1), lambda x: (x > -1).all(axis=1)),
+    "reduce_any": (lambda x: layers.reduce_any(x > 1.0, 1), lambda x: (x > 1).any(axis=1)),
+    "arg_min": (layers.arg_min, lambda x: x.argmin(axis=-1)),
+    "topk": (lambda x: layers.topk(x, 2)[0], lambda x: -np.sort(-x)[:, :2]),
+    "topk's places": (lambda x: layers.topk(x, 2)[1], lambda x: np.argsort(-x)[:, :2]),
+    "cumsum": (lambda x: layers.cumsum(x, axis=0), lambda x: x.cumsum(axis=0)),
+    "hinge_loss": (
+        lambda x: layers.hinge_loss(x, layers.ones_like(x)),
+        lambda x: np.maximum(0, 1 - x),
+    ),
+    "square_error_cost": (lambda x: layers.square_error_cost(x, x * 3.0), lambda x: 4 * x * x),
     "floor": (layers.floor, np.floor),
     "erf": (lambda x: layers.erf(x * 0.0), lambda x: x * 0),
     "isnan": (lambda x: layers.isnan(layers.log(x)), lambda x: x < 0),
@@ -113,7 +130,7 @@ def test_cross_entropy(world, flat: bool) -> None:
     (value,) = run(world, loss, p=P, label=label)
     expected = -np.log(np.take_along_axis(P, LABEL, 1))
     np.testing.assert_allclose(value, expected[:, 0] if flat else expected, rtol=1e-5)
-    assert loss.name == "cross_entropy_0.out"
+    assert loss.name == "cross_entropy_0.loss"
 
 
 def test_cross_entropy_with_soft_labels(world) -> None:
@@ -138,6 +155,13 @@ def test_accuracy(world) -> None:
     label[0] = (label[0] + 1) % 4
     (value,) = run(world, layers.accuracy(data("x", X), data("label", label)), x=X, label=label)
     assert value == pytest.approx(2 / 3)
+
+
+def test_accuracy_of_the_best_classes(world) -> None:
+    label = np.argsort(X)[:, 1:2]  # the third best of four
+    x, y = data("x", X), data("label", label)
+    two, three = run(world, *(layers.accuracy(x, y, k=k) for k in (2, 3)), x=X, label=label)
+    assert (two, three) == (0, 1)
 
 
 # --- layers with parameters ---------------------------------------------------------------------
@@ -371,7 +395,7 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda x, ids: layers.embedding(x, [3, 4]), r"\[embedding\] 'x' is float32: ids must be"),
     (lambda x, ids: layers.embedding(ids, [3]), r"\[embedding\] size is \[3\]"),
     (lambda x, ids: layers.embedding(ids, [3, 2], padding_idx=3), "padding_idx is 3, but there"),
-    (lambda x, ids: layers.cross_entropy(x, ids), r"\[cross_entropy\] .* one class for each row"),
+    (lambda x, ids: layers.cross_entropy(x, ids), r"\[cross_entropy\] label is .* but X is"),
     (lambda x, ids: layers.conv2d(x, 2, 3), r"\[conv2d\] .* it needs 4 dimensions"),
     (lambda x, ids: layers.conv2d(image(), 4, 3, groups=3), "3 groups must divide both"),
     (lambda x, ids: layers.conv2d(image(), 4, [3]), r"kernel is \[3\]: .* or 2 of them"),

@@ -157,3 +157,59 @@ def reduce_min(
 ) -> Variable:
     """The smallest element along axes; along all without `axes`."""
     return ops.reduce_min(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_prod(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """The product along axes; along all without `axes`."""
+    return ops.reduce_prod(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_l1(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """The sum of absolute values along axes; along all without `axes`."""
+    return ops.reduce_l1(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_l2(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """The root of the sum of squares along axes; along all without `axes`."""
+    return ops.reduce_l2(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_sum_square(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """The sum of squares along axes; along all without `axes`."""
+    return ops.reduce_sum_square(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_log_sum(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """The logarithm of the sum along axes; along all without `axes`."""
+    return ops.reduce_log_sum(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_log_sum_exp(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """log(sum(exp(x))) along axes, computed without overflow."""
+    return ops.reduce_log_sum_exp(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_all(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """Are all elements true along axes?"""
+    return ops.reduce_all(x, axes=axes, keepdims=keepdims, name=name)
+
+
+def reduce_any(
+    x: Variable, axes: Axes = None, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """Is an element true along axes?"""
+    return ops.reduce_any(x, axes=axes, keepdims=keepdims, name=name)

@@ -133,8 +133,8 @@ def l2_normalize(
 ) -> Variable:
     """x divided by its L2 norm along an axis."""
     base = base_name(x, l2_normalize, name)
-    squares = ops.reduce_sum(ops.square(x, name=f"{base}.square"), axes=[axis])
-    norm = ops.sqrt(ops.maximum(squares, epsilon), name=f"{base}.sqrt")
+    norm = ops.reduce_l2(x, axes=[axis], name=f"{base}.reduce_l2")
+    norm = ops.maximum(norm, epsilon, name=f"{base}.maximum")
     return ops.div(x, norm, name=f"{base}.div", out=f"{base}.out")
 
 

@@ -244,3 +244,28 @@ def arg_max(
 ) -> Variable:
     """Where the largest element along an axis is."""
     return ops.arg_max(x, axis=axis, keepdims=keepdims, name=name)
+
+
+def arg_min(
+    x: Variable, axis: int = -1, keepdims: bool = False, name: str | None = None
+) -> Variable:
+    """Where the smallest element along an axis is."""
+    return ops.arg_min(x, axis=axis, keepdims=keepdims, name=name)
+
+
+def topk(
+    x: Variable, k: int, axis: int = -1, largest: bool = True, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """The k largest elements along an axis, the largest first, and where they are."""
+    return ops.top_k(x, k=k, axis=axis, largest=largest, name=name)
+
+
+def cumsum(
+    x: Variable,
+    axis: int = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Each element plus all before it along an axis."""
+    return ops.cum_sum(x, axis=axis, exclusive=exclusive, reverse=reverse, name=name)
