@@ -68,6 +68,11 @@ std::vector<double> OpView::Floats(std::string_view name) const {
   return {values.begin(), values.end()};
 }
 
+std::vector<std::string> OpView::Strings(std::string_view name) const {
+  const auto& values = Need(name).strings().values();
+  return {values.begin(), values.end()};
+}
+
 proto::Attr BoolAttr(std::string name, bool value) {
   proto::Attr attr = Named(std::move(name));
   attr.set_b(value);
@@ -101,6 +106,12 @@ proto::Attr IntsAttr(std::string name, const std::vector<int64_t>& values) {
 proto::Attr FloatsAttr(std::string name, const std::vector<double>& values) {
   proto::Attr attr = Named(std::move(name));
   attr.mutable_floats()->mutable_values()->Assign(values.begin(), values.end());
+  return attr;
+}
+
+proto::Attr StringsAttr(std::string name, const std::vector<std::string>& values) {
+  proto::Attr attr = Named(std::move(name));
+  attr.mutable_strings()->mutable_values()->Assign(values.begin(), values.end());
   return attr;
 }
 

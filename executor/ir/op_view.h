@@ -32,6 +32,7 @@ class OpView {
   const std::string& String(std::string_view name) const;
   std::vector<int64_t> Ints(std::string_view name) const;
   std::vector<double> Floats(std::string_view name) const;
+  std::vector<std::string> Strings(std::string_view name) const;
   opstep::DType DType(std::string_view name) const;
   int Block(std::string_view name) const;
   const proto::TensorLiteral& Literal(std::string_view name) const;
@@ -48,6 +49,7 @@ proto::Attr FloatAttr(std::string name, double value);
 proto::Attr StringAttr(std::string name, std::string value);
 proto::Attr IntsAttr(std::string name, const std::vector<int64_t>& values);
 proto::Attr FloatsAttr(std::string name, const std::vector<double>& values);
+proto::Attr StringsAttr(std::string name, const std::vector<std::string>& values);
 proto::Attr DTypeAttr(std::string name, DType value);
 
 }  // namespace opstep

@@ -60,6 +60,8 @@ enum class OpRole {
   kFeed,
   // Variadic X → out: adds up gradients that come over several ways.
   kSum,
+  // Reads or writes a file that it names: a model from elsewhere may not hold it.
+  kFile,
 };
 
 struct OpDef {

@@ -80,6 +80,8 @@ proto::Attr Convert(const std::string& what, const AttrSchema& schema, py::handl
       return IntsAttr(name, ToVector(value, ToInt));
     case AttrType::kFloats:
       return FloatsAttr(name, ToVector(value, ToFloat));
+    case AttrType::kStrings:
+      return StringsAttr(name, ToVector(value, ToText));
     case AttrType::kDType:
       return DTypeAttr(name, ToDType(value));
     default:
@@ -87,9 +89,7 @@ proto::Attr Convert(const std::string& what, const AttrSchema& schema, py::handl
   }
   proto::Attr attr;
   attr.set_name(name);
-  if (schema.type == AttrType::kStrings) {
-    for (std::string& text : ToVector(value, ToText)) attr.mutable_strings()->add_values(text);
-  } else if (schema.type == AttrType::kBlock) {
+  if (schema.type == AttrType::kBlock) {
     attr.set_block(static_cast<int32_t>(ToInt(value)));
   } else {
     *attr.mutable_tensor() = ToLiteral(what, value);

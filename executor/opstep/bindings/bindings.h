@@ -20,6 +20,7 @@ void BindStack(py::module_& m);
 void BindProgram(py::module_& m);
 void BindOps(py::module_& m);
 void BindScope(py::module_& m);
+void BindFiles(py::module_& m);
 void BindExecutor(py::module_& m);
 void BindHook(py::module_& m);
 void BindDebug(py::module_& m);

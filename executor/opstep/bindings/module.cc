@@ -8,6 +8,7 @@ PYBIND11_MODULE(_core, m) {
   BindProgram(m);
   BindOps(m);
   BindScope(m);
+  BindFiles(m);
   BindExecutor(m);
   BindHook(m);
   BindDebug(m);
