@@ -36,6 +36,15 @@ from opstep.executor import (  # noqa: E402
     global_scope,
     scope_guard,
 )
+from opstep.model import (  # noqa: E402
+    Model,
+    load_checkpoint,
+    load_model,
+    load_params,
+    save_checkpoint,
+    save_model,
+    save_params,
+)
 from opstep.program import Block, Operator, Program  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
 from opstep.version import __version__ as __version__  # noqa: E402
@@ -45,6 +54,7 @@ __all__ = [
     "CompiledProgram",
     "Error",
     "Executor",
+    "Model",
     "Operator",
     "Parameter",
     "Program",
@@ -59,11 +69,17 @@ __all__ = [
     "global_scope",
     "initializer",
     "layers",
+    "load_checkpoint",
+    "load_model",
+    "load_params",
     "lr",
     "name_scope",
     "ops",
     "optimizer",
     "program_guard",
+    "save_checkpoint",
+    "save_model",
+    "save_params",
     "scope_guard",
 ]
 

@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 Slot = Variable | str | Sequence[Variable | str]
 
 _numbers = itertools.count()
+# protobuf reads no more.
+_FILE_LIMIT = 2**31 - 1
+
+
+def file_path(path: str | os.PathLike[str]) -> str:
+    """A path for the C++ core, which takes UTF-8."""
+    try:
+        text = os.fspath(path)
+        text.encode()
+    except (TypeError, AttributeError):
+        raise Error(f"a {type(path).__name__} is not a path: give a string or a Path") from None
+    except UnicodeEncodeError:
+        raise Error(f"the path {text!r} is not UTF-8: give the file another name") from None
+    return text
 
 
 class Frame(NamedTuple):
@@ -365,21 +379,13 @@ class Program:
         return self._executor.run(self, feed, fetch_list, scope)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the program to a file."""
-        try:
-            with open(path, "wb") as file:
-                file.write(self.to_bytes())
-        except OSError as error:
-            raise Error(f"cannot write the program file '{path}': {error.strerror}") from None
+        """Write the program to a file, whole or not at all."""
+        _core.write_file(file_path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
         """Read a program from a file."""
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise Error(f"cannot read the program file '{path}': {error.strerror}") from None
+        data = _core.read_file(file_path(path), _FILE_LIMIT)
         try:
             return cls.from_bytes(data)
         except Error as error:

@@ -30,6 +30,20 @@ void WriteArray(const std::string& path, const py::array& array) {
   WriteNpy(path, tensor);
 }
 
+// Not more than a limit that the caller can bear.
+py::bytes ReadBytes(const std::string& path, uint64_t limit) {
+  std::string bytes;
+  {
+    const WithoutGil released;
+    const InputFile file(path);
+    OPSTEP_CHECK(file.size() <= limit, "cannot read ", Quoted(path), ": it has ", file.size(),
+                 " bytes, more than the ", limit, " that are possible");
+    bytes.resize(static_cast<size_t>(file.size()));
+    file.Read(0, bytes.data(), bytes.size());
+  }
+  return py::bytes(bytes);
+}
+
 void WriteBytes(const std::string& path, const py::bytes& data) {
   const std::string_view bytes = data;
   const WithoutGil released;
@@ -40,7 +54,8 @@ void WriteBytes(const std::string& path, const py::bytes& data) {
 
 py::dict ReadTypes(const std::string& path) {
   py::dict out;
-  for (const auto& [name, entry] : SafetensorsFile(path).entries()) {
+  const SafetensorsFile file(path);
+  for (const auto& [name, entry] : file.entries()) {
     out[py::str(name)] = py::make_tuple(NameOf(entry.type.dtype), FromDims(entry.type.dims));
   }
   return out;
@@ -83,6 +98,7 @@ void WriteTensors(const std::string& path, const Scope& scope,
 void BindFiles(py::module_& m) {
   m.def("read_npy", &ReadNpy);
   m.def("write_npy", &WriteArray);
+  m.def("read_file", &ReadBytes);
   m.def("write_file", &WriteBytes);
   m.def("read_types", &ReadTypes);
   m.def("read_tensors", &ReadTensors);

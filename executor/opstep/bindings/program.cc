@@ -4,6 +4,7 @@
 #include "ir/op_view.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "ops/infer.h"
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
 #include "passes/backward.h"
@@ -180,6 +181,27 @@ std::shared_ptr<Program> FromDesc(proto::ProgramDesc desc, std::string name) {
   return program;
 }
 
+// The variables that a caller feeds, in the order in which they were declared.
+std::vector<std::string> FeedNames(const Program& program) {
+  std::vector<std::string> names;
+  for (const proto::OpDesc& op : program.block(0).ops()) {
+    if (GetOp(op.type()).role == OpRole::kFeed) names.push_back(FlatOutputs(op)[0]);
+  }
+  return names;
+}
+
+// "#3 save_0 (train.py:12)" for the first op that names a file, or "".
+std::string FileOp(const Program& program) {
+  for (const proto::BlockDesc& block : program.desc().blocks()) {
+    for (const proto::OpDesc& op : block.ops()) {
+      if (GetOp(op.type()).role != OpRole::kFile) continue;
+      const std::string where = program.Where(op);
+      return Cat("#", op.id(), " ", op.name(), where.empty() ? "" : " (" + where + ")");
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 void BindProgram(py::module_& m) {
@@ -224,6 +246,8 @@ void BindProgram(py::module_& m) {
       .def("set_stop_gradient", [](P& p, int b, const std::string& n,
                                    bool v) { MutableVar(p, b, n).set_stop_gradient(v); })
       .def("writer", &WriterOf)
+      .def("feed_names", &FeedNames)
+      .def("file_op", &FileOp)
       .def("op_ids", &OpIds)
       .def("op_names", &OpNames)
       .def("op", &OpFields)

@@ -1,0 +1,269 @@
+"""Models in directories, parameters in files. Loading is safe whoever wrote them: no pickle, sizes
+checked before memory is taken, no path that leads out of the directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from opstep import _core
+from opstep._core import Error
+from opstep.executor import Scope, _default, _name, global_scope
+from opstep.program import Program, file_path
+from opstep.variable import Parameter, Variable
+
+Path = str | os.PathLike[str]
+
+_MANIFEST = "model.json"
+_PROGRAM = "program.opstep"
+_PARAMETERS = "params.safetensors"
+_FORMAT = "opstep model"
+_VERSION = 1
+# Names of feeds and fetches, and of two files: a few kilobytes.
+_MANIFEST_LIMIT = 1 << 20
+
+
+class Model(NamedTuple):
+    """What `load_model` gives."""
+
+    program: Program
+    feeds: list[str]
+    fetches: list[str]
+
+
+def save_model(
+    directory: Path,
+    feeds: Sequence[str | Variable],
+    fetches: Sequence[str | Variable],
+    program: Program | None = None,
+    scope: Scope | None = None,
+) -> None:
+    """Write what computes `fetches` from `feeds`, with its parameters, into one directory.
+
+    Gradients and the training step are left out, and layers that behave otherwise while training
+    are told so. The directory is made when it is not there.
+    """
+    program = _default() if program is None else program
+    scope = global_scope() if scope is None else scope
+    feed_names, fetch_names = [_name(item) for item in feeds], [_name(item) for item in fetches]
+    part = _inference(program, feed_names, fetch_names)
+    home = file_path(directory)
+    try:
+        if not os.path.isdir(home):
+            os.mkdir(home)
+    except OSError as error:
+        raise Error(f"cannot make the directory '{home}': {error.strerror}") from None
+    paths = {name: os.path.join(home, name) for name in (_PROGRAM, _PARAMETERS)}
+    _core.write_tensors(paths[_PARAMETERS], scope._core, list(_types(_persistables(part))))
+    part.save(paths[_PROGRAM])
+    _write_manifest(
+        os.path.join(home, _MANIFEST),
+        {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "program": _PROGRAM,
+            "parameters": _PARAMETERS,
+            "feeds": feed_names,
+            "fetches": fetch_names,
+            # A model that was overwritten by half must not pass for a whole one.
+            "sha256": {name: _digest(path) for name, path in paths.items()},
+        },
+    )
+
+
+def load_model(directory: Path, scope: Scope | None = None) -> Model:
+    """Read a model's program and put its parameters into the scope: all of it, or nothing.
+
+    The result can be used as `program, feeds, fetches = load_model(...)`.
+    """
+    scope = global_scope() if scope is None else scope
+    home = file_path(directory)
+    if not os.path.isdir(home):
+        raise Error(f"there is no model directory '{home}'")
+    manifest = _read_manifest(home)
+    program_file = _member(home, manifest["program"])
+    parameter_file = _member(home, manifest["parameters"])
+    for path in (program_file, parameter_file):
+        wanted = manifest["sha256"].get(os.path.basename(path))
+        if wanted is not None and os.path.isfile(path) and _digest(path) != wanted:
+            raise Error(
+                f"'{path}' is not the file that the model was saved with: it was changed, or the "
+                "model was saved only in part; save it again"
+            )
+    program = Program.load(program_file)
+    _check_files(program, f"the model in '{home}'")
+    _check_names(program, manifest["feeds"], manifest["fetches"], home)
+    wanted_types = _types(_persistables(program))
+    _core.read_tensors(parameter_file, scope._core, wanted_types)
+    return Model(program, manifest["feeds"], manifest["fetches"])
+
+
+def save_params(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
+    """Write the values of the program's parameters to a safetensors file."""
+    program = _default() if program is None else program
+    _write(path, program.parameters(), scope)
+
+
+def load_params(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
+    """Put the program's parameters into the scope, from a safetensors file that has them all."""
+    program = _default() if program is None else program
+    _read(path, program.parameters(), scope)
+
+
+def save_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
+    """Write all that training goes on from to a safetensors file: parameters, the optimizer's
+    state, learning rates and other persistable variables."""
+    _write(path, _persistables(_default() if program is None else program), scope)
+
+
+def load_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
+    """Put all that `save_checkpoint` wrote back into the scope."""
+    _read(path, _persistables(_default() if program is None else program), scope)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def _write(path: Path, variables: Iterable[Variable], scope: Scope | None) -> None:
+    scope = global_scope() if scope is None else scope
+    _core.write_tensors(file_path(path), scope._core, list(_types(variables)))
+
+
+def _read(path: Path, variables: Iterable[Variable], scope: Scope | None) -> None:
+    scope = global_scope() if scope is None else scope
+    _core.read_tensors(file_path(path), scope._core, _types(variables))
+
+
+def _persistables(program: Program) -> list[Variable]:
+    found: dict[str, Variable] = {}
+    for block in program.blocks:
+        for name, variable in block.vars.items():
+            if isinstance(variable, Parameter) or variable.persistable:
+                found.setdefault(name, variable)
+    return list(found.values())
+
+
+def _types(variables: Iterable[Variable]) -> dict[str, tuple[str, list[int]]]:
+    types: dict[str, tuple[str, list[int]]] = {}
+    for variable in variables:
+        sizes = [size for size in variable.shape if size is not None]
+        if len(sizes) != len(variable.shape):
+            raise Error(f"'{variable.name}' is persistable, so all its sizes must be known")
+        types[variable.name] = (variable.dtype, sizes)
+    return types
+
+
+# --- the program --------------------------------------------------------------------------------
+
+
+def _inference(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> Program:
+    """The part that computes the fetches, which must need just these feeds."""
+    if not fetches:
+        raise Error("a model needs something to fetch: name the variables that it is to compute")
+    block = program.global_block()
+    for name in (*feeds, *fetches):
+        block.var(name)  # says what is wrong with the name
+    part = program.clone(for_test=True).prune(list(fetches), name=program.name)
+    needed = part._core.feed_names()
+    for name in needed:
+        if name not in feeds:
+            raise Error(f"to compute {_list(fetches)} the model must be fed '{name}' too")
+    for name in feeds:
+        if name not in needed:
+            raise Error(f"to compute {_list(fetches)} nothing reads '{name}': do not feed it")
+    _check_files(part, f"program '{program.name}'")
+    return part
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _check_files(program: Program, what: str) -> None:
+    """Running a model must not touch files: it may come from anywhere."""
+    op = program._core.file_op()
+    if op:
+        raise Error(f"{what} cannot be a model: its op {op} reads or writes files by itself")
+
+
+def _check_names(program: Program, feeds: Sequence[str], fetches: Sequence[str], home: str) -> None:
+    if sorted(feeds) != sorted(program._core.feed_names()):
+        needed = _list(program._core.feed_names()) or "nothing"
+        raise Error(
+            f"the model in '{home}' must be fed {needed}, but its {_MANIFEST} says otherwise"
+        )
+    known = program.global_block().vars
+    for name in fetches:
+        if name not in known:
+            raise Error(f"the model in '{home}' has no variable '{name}', which it should give")
+
+
+# --- the directory ------------------------------------------------------------------------------
+
+
+def _write_manifest(path: str, manifest: Mapping[str, Any]) -> None:
+    import json
+
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    _core.write_file(path, text.encode())
+
+
+def _read_manifest(home: str) -> dict[str, Any]:
+    import json
+
+    path = _member(home, _MANIFEST)
+    data = _core.read_file(path, _MANIFEST_LIMIT)
+    try:
+        manifest = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Error(f"'{path}' is not proper JSON, or a part of it is missing") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise Error(f"'{path}' does not describe an opstep model")
+    if manifest.get("version") != _VERSION:
+        raise Error(f"'{path}' is of a version that is not known here, which reads {_VERSION}")
+    manifest.setdefault("sha256", {})
+    good = (
+        _is_text(manifest.get("program"), manifest.get("parameters"))
+        and all(isinstance(manifest.get(key), list) for key in ("feeds", "fetches"))
+        and _is_text(*manifest["feeds"], *manifest["fetches"])
+        and isinstance(manifest["sha256"], dict)
+    )
+    if not good:
+        raise Error(f"'{path}' is not complete: it must name program, parameters, feeds, fetches")
+    return manifest
+
+
+def _is_text(*values: Any) -> bool:
+    try:
+        return all(isinstance(value, str) and value.encode() is not None for value in values)
+    except UnicodeEncodeError:  # half of a character
+        return False
+
+
+def _member(home: str, name: str) -> str:
+    """The path of a file in the directory, and nowhere else."""
+    path = os.path.join(home, name)
+    inside = os.path.realpath(home)
+    if (
+        not name
+        or not name.isprintable()
+        or os.path.basename(name) != name
+        or os.path.dirname(os.path.realpath(path)) != inside
+    ):
+        raise Error(f"the model in '{home}' names the file {name!r}, which is not in its directory")
+    return path
+
+
+def _digest(path: str) -> str:
+    import hashlib
+
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise Error(f"cannot read '{path}': {error.strerror}") from None
+    return digest.hexdigest()
