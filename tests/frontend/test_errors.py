@@ -225,9 +225,7 @@ def test_compile_checks_names_at_once(world) -> None:
 
 
 def test_a_missing_program_file(tmp_path: Path) -> None:
-    with pytest.raises(
-        opstep.Error, match=r"cannot read '.*/no\.opstep': No such"
-    ):
+    with pytest.raises(opstep.Error, match=r"cannot read '.*/no\.opstep': No such"):
         opstep.Program.load(tmp_path / "no.opstep")
 
 
