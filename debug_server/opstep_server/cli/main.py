@@ -25,9 +25,19 @@ exit code of a batch, the first that applies:
 """
 
 
+# Commands of the executor's own package, which this one must not import.
+EXECUTOR_COMMANDS = {
+    "run": "run a script, a saved model or a saved program",
+    "show": "print a saved model or program as a listing or as a graph",
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in EXECUTOR_COMMANDS:
+        return _executor(words)
     parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser.parse_args(words)
     if args.command == "dap":
         # Only here: the terminal does not need the adapter, nor the adapter the terminal.
         from opstep_server.dap.main import main as serve
@@ -41,11 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="opstep", description="A debugger for compiled neural-network graphs."
+        prog="opstep",
+        description="Runs, shows and debugs compiled neural-network graphs.",
     )
     version = f"opstep {opstep_server.version()}"
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, what in EXECUTOR_COMMANDS.items():
+        commands.add_parser(name, help=what)
     debug = commands.add_parser(
         "debug",
         help="run a script under the debugger, in this terminal",
@@ -68,6 +81,18 @@ def _parser() -> argparse.ArgumentParser:
     rest.required = False  # Python 3.11 would name it among what is missing.
     commands.add_parser("dap", help="serve the Debug Adapter Protocol to an editor on stdio")
     return parser
+
+
+def _executor(words: list[str]) -> int:
+    """This process becomes the executor's, so that signals and the exit code are its own."""
+    # -P: a file beside the user must not be taken for a module of ours.
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
+    command = [sys.executable, *safe, "-m", "opstep", *words]
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        print(f"opstep: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+        return 1
 
 
 def _one(text: str) -> list[str]:

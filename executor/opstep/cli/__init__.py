@@ -1,0 +1,1 @@
+"""The commands `opstep run` and `opstep show`."""

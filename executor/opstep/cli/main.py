@@ -1,0 +1,147 @@
+"""Arguments, errors and exit codes of `opstep run` and `opstep show`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from opstep._core import Error
+
+RUN_EPILOG = """\
+FILE is a Python script (then this is `python FILE ARGS…`), a directory that save_model wrote, or a
+program that Program.save wrote.
+
+examples:
+  opstep run train.py --epochs 3
+  opstep run digits_model --feed x=images.npy
+  opstep run digits_model --random --batch 32 --repeat 1000
+  opstep run main.opstep --startup startup.opstep --random --repeat 50 --fetch mean_0.out
+
+exit code: 0, 1 when something went wrong, 2 for wrong arguments, 130 after Ctrl-C; a script's own
+"""
+
+SHOW_EPILOG = """\
+FILE is a directory that save_model wrote, a program that Program.save wrote, or a file of tensors
+(.safetensors, .npy). Nothing is run.
+
+examples:
+  opstep show digits_model
+  opstep show main.opstep --dot | dot -Tsvg > main.svg
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All that can be said to the two commands."""
+    top = argparse.ArgumentParser(prog="opstep")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+    run = commands.add_parser(
+        "run",
+        help="run a script, a saved model or a saved program",
+        description="Run a script, a saved model or a saved program.",
+        usage="opstep run [options] FILE [args of a script]",
+        epilog=RUN_EPILOG,
+        formatter_class=raw,
+    )
+    run.add_argument("file", metavar="FILE", help="what to run")
+    run.add_argument(
+        "--feed", metavar="NAME=FILE.npy", action="append", default=[], type=_feed, dest="given",
+        help="the value of a feed; may be repeated",
+    )  # fmt: skip
+    run.add_argument(
+        "--random", action="store_true",
+        help="random values for the other feeds: floats in [0, 1), integers 0 or 1",
+    )  # fmt: skip
+    run.add_argument(
+        "--batch", metavar="N", type=_count, default=1,
+        help="the sizes of random feeds that the program leaves open (1)",
+    )  # fmt: skip
+    run.add_argument("--seed", metavar="N", type=int, default=0, help="of the random values (0)")
+    run.add_argument(
+        "--fetch", metavar="NAME", action="append", default=[], dest="wanted",
+        help="a variable to show, beside what a model gives anyway; may be repeated",
+    )  # fmt: skip
+    run.add_argument(
+        "--out", metavar="DIR", help="write what was fetched to DIR as NAME.npy, do not show it"
+    )
+    run.add_argument(
+        "--repeat",
+        metavar="N",
+        type=_count,
+        default=1,
+        help="run N times and tell how long it took",
+    )
+    run.add_argument(
+        "--startup", metavar="FILE", help="a program that is run once before: it fills parameters"
+    )
+    run.add_argument(
+        "--params", metavar="FILE",
+        help="a safetensors file with values of persistable variables, such as a checkpoint",
+    )  # fmt: skip
+    show = commands.add_parser(
+        "show",
+        help="print a saved model or program as a listing or as a graph",
+        description="Print a saved model or program as a listing or as a graph.",
+        epilog=SHOW_EPILOG,
+        formatter_class=raw,
+    )
+    show.add_argument("file", metavar="FILE", help="what to show")
+    show.add_argument("--dot", action="store_true", help="a picture for Graphviz instead")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args, rest = _parse(list(sys.argv[1:] if argv is None else argv))
+    try:
+        if args.command == "show":
+            from opstep.cli.showing import show
+
+            show(args.file, args.dot)
+            return 0
+        from opstep.cli.running import run, run_script
+
+        if args.file.endswith(".py"):
+            return run_script(args.file, rest)
+        return run(args)
+    except Error as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+
+
+def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and what stands behind a script: that is the script's."""
+    top = parser()
+    if argv[:1] == ["run"]:
+        for place, word in enumerate(argv):
+            if word.endswith(".py") and "=" not in word and place > 0:
+                args = top.parse_args(argv[: place + 1])
+                if args.file == word:
+                    return args, argv[place + 1 :]
+                break
+    return top.parse_args(argv), []
+
+
+def _feed(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"'{text}' is no feed: write NAME=FILE.npy")
+    return name, path
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of 1 or more")
+    return number

@@ -1,0 +1,221 @@
+"""`opstep run`: a script as Python would, a model or program with feeds from files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from opstep import _core
+from opstep._core import Error
+from opstep.cli.showing import type_of, value
+from opstep.executor import CompiledProgram, Executor, Scope, compile
+from opstep.model import _persistables, _types, load_model
+from opstep.program import Program, file_path
+
+_BAR_AFTER_SECONDS = 0.5
+_BAR_EVERY_SECONDS = 0.1
+
+
+def run_script(path: str, args: Sequence[str]) -> int:
+    """As `python path args…` would; this process becomes it."""
+    if not os.path.isfile(path):
+        raise Error(f"there is no script '{path}'")
+    sys.stdout.flush()
+    try:
+        os.execv(sys.executable, [sys.executable, path, *args])
+    except OSError as error:
+        raise Error(f"cannot start {sys.executable}: {error.strerror}") from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """A model or a program, once or many times."""
+    scope = Scope()
+    if os.path.isdir(args.file):
+        program, feeds, fetches = load_model(args.file, scope)
+    else:
+        program = Program.load(args.file)
+        feeds, fetches = program._core.feed_names(), []
+    if args.startup:
+        Executor().run(Program.load(args.startup), scope=scope)
+    if args.params:
+        _load(args.params, program, scope)
+    fetches = [*fetches, *(name for name in args.wanted if name not in fetches)]
+    values = _feeds(args, program, feeds)
+    function = compile(program, feeds, fetches, scope)
+    arrays = [values[name] for name in feeds]
+    try:
+        times, fetched, interrupted = _repeat(function, arrays, args.repeat)
+    except Error as error:
+        raise _missing(program, scope, error) from None
+    _give(dict(zip(fetches, fetched, strict=False)), args.out)
+    if args.repeat > 1:
+        print(summary(times, interrupted), file=sys.stderr)
+    elif not fetches and not interrupted:
+        print(f"ran '{program.name}' once; --fetch NAME shows a variable", file=sys.stderr)
+    return 130 if interrupted else 0
+
+
+def _load(path: str, program: Program, scope: Scope) -> None:
+    """The program's variables that the file has."""
+    there = _core.read_types(file_path(path))
+    wanted = {name: t for name, t in _types(_persistables(program)).items() if name in there}
+    if not wanted:
+        raise Error(f"'{path}' has no value of program '{program.name}'")
+    _core.read_tensors(file_path(path), scope._core, wanted)
+
+
+def _missing(program: Program, scope: Scope, error: Error) -> Error:
+    """The error, with what to do about it here when a variable has no value."""
+    for variable in _persistables(program):
+        if variable.name not in scope and f"'{variable.name}' has no value" in str(error):
+            return Error(
+                f"'{variable.name}' of program '{program.name}' has no value yet: give the program "
+                "that fills it with --startup FILE, or values with --params FILE"
+            )
+    return error
+
+
+def _feeds(args: argparse.Namespace, program: Program, feeds: list[str]) -> dict[str, np.ndarray]:
+    values: dict[str, np.ndarray] = {}
+    for name, path in args.given:
+        if name not in feeds:
+            near = _core.nearest(name, feeds)
+            hint = f"; did you mean '{near}'?" if near else ""
+            takes = ", ".join(f"'{feed}'" for feed in feeds) or "nothing"
+            raise Error(f"there is no feed '{name}': program '{program.name}' is fed {takes}{hint}")
+        if name in values:
+            raise Error(f"'{name}' is fed twice")
+        values[name] = _core.read_npy(file_path(path))
+    rng = np.random.default_rng(args.seed)
+    for name in feeds:
+        if name in values:
+            continue
+        if not args.random:
+            raise Error(
+                f"'{name}' must be fed: it is {type_of(program, name)}; give --feed "
+                f"{name}=FILE.npy, or --random"
+            )
+        values[name] = _random(program, name, args.batch, rng)
+    return values
+
+
+def _random(program: Program, name: str, batch: int, rng: np.random.Generator) -> np.ndarray:
+    variable = program.global_block().var(name)
+    shape = [batch if size is None else size for size in variable.shape]
+    if variable.dtype == "bfloat16":
+        raise Error(f"'{name}' is bfloat16, which NumPy has not: it cannot be fed")
+    try:
+        if variable.dtype.startswith("float"):
+            return rng.random(shape).astype(variable.dtype)
+        return rng.integers(0, 2, shape).astype(variable.dtype)
+    except (MemoryError, ValueError):
+        raise Error(f"'{name}' would be {variable.dtype}{shape}, which is too large") from None
+
+
+def _repeat(
+    function: CompiledProgram, values: list[np.ndarray], count: int
+) -> tuple[np.ndarray, list[np.ndarray], bool]:
+    """Nanoseconds of each run, what the last one gave, and whether Ctrl-C ended it."""
+    times = np.zeros(count, np.int64)
+    fetched: list[np.ndarray] = []
+    done = 0
+    clock = time.perf_counter_ns
+    with _Bar(count) as bar:
+        try:
+            while done < count:
+                begin = clock()
+                fetched = function(*values)
+                end = clock()
+                times[done] = end - begin
+                done += 1
+                if end >= bar.next:
+                    bar.show(done, end)
+        except KeyboardInterrupt:
+            return times[:done], fetched, True
+    return times, fetched, False
+
+
+class _Bar:
+    """A progress bar on a terminal's stderr, once a run turns out to be long."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._begin = time.perf_counter_ns()
+        self._progress = None
+        self.next = self._begin + int(_BAR_AFTER_SECONDS * 1e9)
+        if total == 1 or not sys.stderr.isatty():
+            self.next = sys.maxsize
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def show(self, done: int, now: int) -> None:
+        self.next = now + int(_BAR_EVERY_SECONDS * 1e9)
+        if self._progress is None:
+            self._progress = self._start()
+        rate = done / ((now - self._begin) / 1e9)
+        self._progress.update(self._task, completed=done, rate=f"{rate:,.0f} runs/s")
+        self._progress.refresh()
+
+    def _start(self):  # type: ignore[no-untyped-def]
+        from rich import progress as rich
+        from rich.console import Console
+
+        progress = rich.Progress(
+            rich.TextColumn("running"),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TextColumn("{task.fields[rate]}"),
+            rich.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            auto_refresh=False,
+        )
+        self._task = progress.add_task("", total=self._total, rate="")
+        progress.start()
+        return progress
+
+    def __exit__(self, *exc: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def summary(times: np.ndarray, interrupted: bool = False) -> str:
+    """`1,000 runs in 0.12 s: …`; the first run, which compiles, is told apart."""
+    if len(times) == 0:
+        return "interrupted before the first run had ended"
+    text = f"{len(times):,} runs in {times.sum() / 1e9:.3g} s; the first took {_ms(times[0])}"
+    rest = times[1:]
+    if len(rest):
+        p50, p99 = np.percentile(rest, [50, 99])
+        text += (
+            f", the others {_ms(rest.mean())} on average (p50 {_ms(p50)}, p99 {_ms(p99)}): "
+            f"{1e9 / max(rest.mean(), 1):,.0f} runs/s"
+        )
+    return f"interrupted; {text}" if interrupted else text
+
+
+def _ms(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:.3g} ms"
+
+
+def _give(fetched: dict[str, np.ndarray], folder: str | None) -> None:
+    if folder is None:
+        for name, array in fetched.items():
+            sys.stdout.write(value(name, array))
+        return
+    try:
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+    except OSError as error:
+        raise Error(f"cannot make the directory '{folder}': {error.strerror}") from None
+    for name, array in fetched.items():
+        # Names of variables may hold slashes.
+        path = os.path.join(folder, name.replace("/", "_") + ".npy")
+        _core.write_npy(file_path(path), array)
+        print(f"{path}: {array.dtype}{list(array.shape)}")

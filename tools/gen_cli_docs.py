@@ -1,0 +1,62 @@
+"""Writes docs/cli.md, the reference of `opstep run` and `opstep show`, from their argument parsers.
+
+`python tools/gen_cli_docs.py` writes it, with --check it only says whether it is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from opstep.cli.main import parser
+
+TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
+HEAD = """# `opstep run` and `opstep show`
+
+Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. The debugger's
+commands are in [commands.md](commands.md).
+"""
+
+
+def generate() -> str:
+    """The page as Markdown."""
+    return HEAD + "".join(_section(name, command) for name, command in _commands().items())
+
+
+def _commands() -> dict[str, argparse.ArgumentParser]:
+    (choices,) = (
+        action.choices
+        for action in parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return dict(choices)
+
+
+def _section(name: str, command: argparse.ArgumentParser) -> str:
+    lines = ["", f"## opstep {name}", "", str(command.description), ""]
+    lines += ["| argument | meaning |", "|---|---|"]
+    for action in command._actions:
+        words = " ".join([*action.option_strings[-1:], action.metavar or ""]).strip()
+        lines.append(f"| `{words}` | {action.help} |")
+    about, _, rest = str(command.epilog).partition("examples:\n")
+    examples, _, codes = rest.partition("\n\n")
+    lines += ["", about.strip(), "", "```", *(line[2:] for line in examples.splitlines()), "```"]
+    if codes:
+        lines += ["", codes[0].upper() + codes[1:].strip() + "."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    page = generate()
+    if "--check" in sys.argv[1:]:
+        if TARGET.is_file() and TARGET.read_text() == page:
+            return 0
+        print(f"{TARGET.name} is out of date: run python tools/gen_cli_docs.py")
+        return 1
+    TARGET.write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
