@@ -60,6 +60,8 @@ Value FromAttr(const proto::Attr& attr) {
       return Value::String(std::string(NameOf(static_cast<DType>(attr.dtype()))));
     case proto::Attr::kBlock:
       return Value::Int(attr.block());
+    case proto::Attr::kBlocks:
+      return ListOf(attr.blocks().values(), [](int64_t v) { return Value::Int(v); });
     case proto::Attr::kTensor:
       return FromLiteral(attr.tensor());
     case proto::Attr::VALUE_NOT_SET:

@@ -20,6 +20,10 @@ struct Named {
 };
 
 void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
+  if (frame.plan().slots[slot].storage == Storage::kStack) {
+    out->set_absent("values saved for the gradient");
+    return;
+  }
   const Instruction* by = nullptr;
   switch (frame.StateOf(slot, &by)) {
     case ValueState::kPresent:
@@ -56,6 +60,10 @@ void FillAttr(const proto::Attr& attr, proto::Value* out) {
     case proto::Attr::kBlock:
       out->set_i(attr.block());
       break;
+    case proto::Attr::kBlocks:
+      list = out->mutable_list();
+      for (int64_t value : attr.blocks().values()) list->add_values()->set_i(value);
+      break;
     case proto::Attr::kDtype:
       out->set_s(std::string(NameOf(static_cast<DType>(attr.dtype()))));
       break;
@@ -88,12 +96,16 @@ void FillAttr(const proto::Attr& attr, proto::Value* out) {
 }
 
 // "X", or "X[1]" in a slot of several.
-void AddSlots(const Plan& plan, int block,
+void AddSlots(const Plan& plan, int block, const proto::OpDesc& op,
               const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
               std::vector<Named>* out) {
   for (const proto::Slot& slot : slots) {
     for (int i = 0; i < slot.vars_size(); ++i) {
-      const uint32_t index = plan.FindSlot(block, slot.vars(i));
+      uint32_t index = plan.FindSlot(block, slot.vars(i));
+      // An op also names variables of the blocks that it runs.
+      for (const int inner : OpView(op).Blocks()) {
+        if (!index) index = plan.FindSlot(inner, slot.vars(i));
+      }
       if (!index) continue;
       out->push_back({slot.vars_size() == 1 ? slot.name() : Cat(slot.name(), "[", i, "]"), index});
     }
@@ -112,13 +124,13 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
       if (run)
         AddVariables(plan, plan.feed_slots, &all);
       else
-        AddSlots(plan, at.op_block, at.op->inputs(), &all);
+        AddSlots(plan, at.op_block, *at.op, at.op->inputs(), &all);
       break;
     case proto::SCOPE_OUTPUTS:
       if (run)
         AddVariables(plan, plan.fetch_slots, &all);
       else
-        AddSlots(plan, at.op_block, at.op->outputs(), &all);
+        AddSlots(plan, at.op_block, *at.op, at.op->outputs(), &all);
       break;
     case proto::SCOPE_ATTRIBUTES:
       if (run) break;

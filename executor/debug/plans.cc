@@ -17,12 +17,6 @@ void SetWatch(const Instruction& instruction, uint8_t bits) {
   }
 }
 
-bool RunsBlock(const proto::OpDesc& op) {
-  return std::any_of(op.attrs().begin(), op.attrs().end(), [](const proto::Attr& attr) {
-    return attr.value_case() == proto::Attr::kBlock;
-  });
-}
-
 }  // namespace
 
 std::shared_ptr<KnownPlan> Plans::Find(uint64_t plan_id) const {
@@ -41,11 +35,12 @@ std::shared_ptr<KnownPlan> Plans::Add(const Plan& plan) {
       OpFacts& op = facts[instruction.index];
       op.line = LineNumber(plan, *instruction.op);
       // The ops inside a body are looked at themselves; the op that runs it makes nothing.
-      if (RunsBlock(*instruction.op)) continue;
+      if (!OpView(*instruction.op).Blocks().empty()) continue;
       const uint32_t* in = instruction.args;
       const uint32_t* out = in + instruction.n_in;
       for (const uint32_t* slot = out; slot != out + instruction.n_out; ++slot) {
-        if (!IsFloat(plan.slots[*slot].type.dtype)) continue;
+        const SlotPlan& plan_of = plan.slots[*slot];
+        if (!IsFloat(plan_of.type.dtype) || plan_of.storage == Storage::kStack) continue;
         op.float_outputs = true;
         if (std::find(in, out, *slot) != out) op.rewrites_input = true;
       }

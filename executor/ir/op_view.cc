@@ -50,6 +50,15 @@ int64_t OpView::Int(std::string_view name) const { return Need(name).i(); }
 double OpView::Float(std::string_view name) const { return Need(name).f(); }
 const std::string& OpView::String(std::string_view name) const { return Need(name).s(); }
 int OpView::Block(std::string_view name) const { return Need(name).block(); }
+std::vector<int> OpView::Blocks() const {
+  std::vector<int> blocks;
+  for (const proto::Attr& attr : desc_->attrs()) {
+    if (attr.value_case() == proto::Attr::kBlock) blocks.push_back(attr.block());
+    for (const int64_t block : attr.blocks().values()) blocks.push_back(static_cast<int>(block));
+  }
+  return blocks;
+}
+
 const proto::TensorLiteral& OpView::Literal(std::string_view name) const {
   return Need(name).tensor();
 }
@@ -112,6 +121,18 @@ proto::Attr FloatsAttr(std::string name, const std::vector<double>& values) {
 proto::Attr StringsAttr(std::string name, const std::vector<std::string>& values) {
   proto::Attr attr = Named(std::move(name));
   attr.mutable_strings()->mutable_values()->Assign(values.begin(), values.end());
+  return attr;
+}
+
+proto::Attr BlockAttr(std::string name, int value) {
+  proto::Attr attr = Named(std::move(name));
+  attr.set_block(value);
+  return attr;
+}
+
+proto::Attr BlocksAttr(std::string name, const std::vector<int>& values) {
+  proto::Attr attr = Named(std::move(name));
+  attr.mutable_blocks()->mutable_values()->Assign(values.begin(), values.end());
   return attr;
 }
 

@@ -35,6 +35,8 @@ class OpView {
   std::vector<std::string> Strings(std::string_view name) const;
   opstep::DType DType(std::string_view name) const;
   int Block(std::string_view name) const;
+  // All blocks that the op runs, in the order of its attributes.
+  std::vector<int> Blocks() const;
   const proto::TensorLiteral& Literal(std::string_view name) const;
 
  private:
@@ -51,5 +53,7 @@ proto::Attr IntsAttr(std::string name, const std::vector<int64_t>& values);
 proto::Attr FloatsAttr(std::string name, const std::vector<double>& values);
 proto::Attr StringsAttr(std::string name, const std::vector<std::string>& values);
 proto::Attr DTypeAttr(std::string name, DType value);
+proto::Attr BlockAttr(std::string name, int value);
+proto::Attr BlocksAttr(std::string name, const std::vector<int>& values);
 
 }  // namespace opstep

@@ -47,6 +47,9 @@ std::string AttrText(const proto::Attr& attr) {
       return std::string(NameOf(static_cast<DType>(attr.dtype())));
     case proto::Attr::kBlock:
       return "block " + std::to_string(attr.block());
+    case proto::Attr::kBlocks:
+      return "blocks " +
+             List(attr.blocks().values(), [](int64_t v) { return std::to_string(v); });
     case proto::Attr::kTensor: {
       const proto::TensorLiteral& t = attr.tensor();
       return std::string(NameOf(static_cast<DType>(t.dtype()))) +
@@ -82,12 +85,21 @@ class Printer {
         if (name.empty()) continue;
         if (!text.empty()) text += ", ";
         text += name;
-        if (const proto::VarDesc* var = program_.FindVar(block, name)) {
+        if (const proto::VarDesc* var = Find(block, op, name)) {
           text += " " + TypeOf(*var).ToString();
         }
       }
     }
     return text.empty() ? text : text + " = ";
+  }
+
+  // An op may also write variables of the blocks that it runs.
+  const proto::VarDesc* Find(int block, const proto::OpDesc& op, const std::string& name) const {
+    if (const proto::VarDesc* var = program_.FindVar(block, name)) return var;
+    for (const int inner : OpView(op).Blocks()) {
+      if (const proto::VarDesc* var = program_.FindVarHere(inner, name)) return var;
+    }
+    return nullptr;
   }
 
   static std::string Arguments(const proto::OpDesc& op) {
@@ -113,8 +125,10 @@ class Printer {
       if (const std::string where = program_.Where(op); !where.empty()) text += ", " + where;
       if (op.forward_op() != 0) text += ", gradient of #" + std::to_string(op.forward_op());
       Line(std::move(text), op.id());
-      for (const proto::Attr& attr : op.attrs()) {
-        if (attr.value_case() == proto::Attr::kBlock) Block(attr.block(), depth + 1);
+      const std::vector<int> blocks = OpView(op).Blocks();
+      for (const int inner : blocks) {
+        if (blocks.size() > 1) Line(std::string(5 + 2 * depth, ' ') + Cat("block ", inner, ":"), 0);
+        Block(inner, depth + 1);
       }
     }
   }

@@ -148,6 +148,11 @@ const proto::OpDesc* Program::FindOp(uint32_t id, int* block) const {
   return nullptr;
 }
 
+proto::OpDesc* Program::MutableOp(uint32_t id) {
+  ++version_;
+  return const_cast<proto::OpDesc*>(FindOp(id));
+}
+
 uint32_t Program::InternString(const std::string& text) {
   const auto [it, added] = strings_.emplace(text, desc_.strings_size());
   if (added) desc_.add_strings(text);

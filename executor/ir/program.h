@@ -57,6 +57,7 @@ class Program {
   // Gives the op its id. position -1 = at the end.
   proto::OpDesc& InsertOp(int block, proto::OpDesc op, int position = -1);
   const proto::OpDesc* FindOp(uint32_t id, int* block = nullptr) const;
+  proto::OpDesc* MutableOp(uint32_t id);
 
   // `prefix`, or with a number behind it when an op has that name already.
   std::string UniqueOpName(const std::string& prefix) const;

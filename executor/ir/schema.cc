@@ -61,6 +61,8 @@ std::optional<AttrType> TypeOf(const proto::Attr& attr) {
       return AttrType::kDType;
     case proto::Attr::kBlock:
       return AttrType::kBlock;
+    case proto::Attr::kBlocks:
+      return AttrType::kBlocks;
     case proto::Attr::kTensor:
       return AttrType::kTensor;
     case proto::Attr::VALUE_NOT_SET:
@@ -89,6 +91,8 @@ std::string_view NameOf(AttrType type) {
       return "dtype";
     case AttrType::kBlock:
       return "block";
+    case AttrType::kBlocks:
+      return "blocks";
     case AttrType::kTensor:
       return "tensor";
   }

@@ -16,12 +16,20 @@ struct SlotSchema {
   std::string doc;
   DTypeSet dtypes;
   bool optional = false;
-  // Any number of variables; only the last slot of a side may be variadic.
+  // Any number of variables.
   bool variadic = false;
   // Input: only its shape is read, so its memory may have gone.
   bool shape_only = false;
   // Output: the input slot whose memory it may take over (element i depends on element i only).
   std::string inplace_of;
+  // The attribute with the block whose variables these are, for an op that hands values to its
+  // block (outputs) and takes results from it (inputs); empty: of the op's own block.
+  std::string of_block;
+  // Input: what the op's blocks read or write of the blocks around them. Output: what they write.
+  // Filled in when the op is made.
+  bool captures = false;
+  // Takes a variable of kind STACK.
+  bool stack = false;
 };
 
 enum class AttrType {
@@ -34,6 +42,7 @@ enum class AttrType {
   kStrings,
   kDType,
   kBlock,
+  kBlocks,
   kTensor
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/op_view.h"
@@ -63,9 +64,9 @@ class Verifier {
     }
     for (const proto::VarDesc& var : block.vars()) {
       Require(!var.name().empty(), "var-name", "a variable has no name");
-      Require(vars_[block_].insert(var.name()).second, "var-name", "variable '", var.name(),
+      Require(vars_[block_].emplace(var.name(), &var).second, "var-name", "variable '", var.name(),
               "' is there twice");
-      Require(var.kind() == proto::TENSOR, "var-kind", "variable '", var.name(),
+      Require(var.kind() == proto::TENSOR || var.kind() == proto::STACK, "var-kind", "variable '", var.name(),
               "' is of no known kind");
       Require(proto::DataType_IsValid(var.dtype()) && var.dtype() != proto::DATA_TYPE_UNSPECIFIED,
               "var-dtype", "variable '", var.name(), "' has no known dtype");
@@ -74,16 +75,20 @@ class Verifier {
       for (const int64_t size : var.dims()) {
         Require(size >= -1, "var-dims", "variable '", var.name(), "' has a size of ", size);
       }
+      Require(var.kind() != proto::STACK || !var.persistable(), "var-kind", "variable '",
+              var.name(), "' is a stack and cannot outlast a run");
       Require(!var.parameter() || (block_ == 0 && var.persistable()), "parameter-global",
               "parameter '", var.name(), "' must be a persistable variable of block 0");
     }
   }
 
-  bool Visible(const std::string& name) const {
-    for (int b = block_; b >= 0; b = program_.blocks(b).parent()) {
-      if (vars_[b].count(name) != 0) return true;
+  // As seen from a block; nullptr when it does not exist.
+  const proto::VarDesc* Find(int block, const std::string& name) const {
+    for (int b = block; b >= 0; b = program_.blocks(b).parent()) {
+      const auto it = vars_[b].find(name);
+      if (it != vars_[b].end()) return it->second;
     }
-    return false;
+    return nullptr;
   }
 
   void OneOp(const proto::OpDesc& op) {
@@ -97,13 +102,14 @@ class Verifier {
     }
     const OpSchema* schema = schemas_(op.type());
     Require(schema != nullptr, "op-type", "there is no op type '", op.type(), "'");
-    Slots(op.inputs(), schema->inputs, "input");
-    Slots(op.outputs(), schema->outputs, "output");
     Attrs(op, *schema);
+    Slots(op, op.inputs(), schema->inputs, "input");
+    Slots(op, op.outputs(), schema->outputs, "output");
     Aliases(op, *schema);
   }
 
-  void Slots(const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+  void Slots(const proto::OpDesc& op,
+             const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
              const std::vector<SlotSchema>& schemas, std::string_view side) const {
     std::set<std::string> seen;
     for (const proto::Slot& slot : slots) {
@@ -114,11 +120,17 @@ class Verifier {
               "' is there twice");
       Require(schema->variadic || slot.vars_size() == 1, "slot-count", side, " '", slot.name(),
               "' takes one variable, not ", slot.vars_size());
+      const int home = schema->of_block.empty() ? block_ : OpView(op).Block(schema->of_block);
       for (const std::string& name : slot.vars()) {
         Require(schema->optional || schema->variadic || !name.empty(), "slot-count", side, " '",
                 slot.name(), "' needs a variable");
-        Require(name.empty() || Visible(name), "var-exists", "variable '", name,
-                "' does not exist");
+        if (name.empty()) continue;
+        const proto::VarDesc* var = Find(home, name);
+        Require(var != nullptr, "var-exists", "variable '", name, "' does not exist");
+        Require(schema->captures || schema->stack == (var->kind() == proto::STACK), "var-kind",
+                side, " '", slot.name(), "' cannot be variable '", name, "' of its kind");
+        Require(schema->of_block.empty() || side == "input" || vars_[home].count(name) != 0,
+                "block-input", "it hands '", name, "' to block ", home, ", which has no such variable");
       }
     }
     for (const SlotSchema& schema : schemas) {
@@ -135,14 +147,8 @@ class Verifier {
               attr.name(), "' is unknown or there twice");
       Require(TypeOf(attr) == known->type, "attr-type", "attribute '", attr.name(),
               "' must be of type ", NameOf(known->type));
-      if (attr.value_case() == proto::Attr::kBlock) {
-        Require(attr.block() > 0 && attr.block() < program_.blocks_size() &&
-                    program_.blocks(attr.block()).parent() == block_,
-                "block-index", "attribute '", attr.name(), "' names block ", attr.block(),
-                ", which is not a child of this block");
-        owners_.insert(attr.block());
-        BlockWrites(op, attr.block());
-      }
+      if (attr.value_case() == proto::Attr::kBlock) Owned(op, attr.name(), attr.block());
+      for (const int64_t block : attr.blocks().values()) Owned(op, attr.name(), block);
       if (attr.value_case() == proto::Attr::kDtype) {
         // An attribute whose default is no dtype takes it over from an input.
         const bool given =
@@ -158,13 +164,25 @@ class Verifier {
     }
   }
 
+  void Owned(const proto::OpDesc& op, const std::string& attr, int64_t block) {
+    Require(block > 0 && block < program_.blocks_size() &&
+                program_.blocks(static_cast<int>(block)).parent() == block_,
+            "block-index", "attribute '", attr, "' names block ", block,
+            ", which is not a child of this block");
+    owners_.insert(static_cast<int>(block));
+    BlockWrites(op, static_cast<int>(block));
+  }
+
   // Whoever looks at the op alone must see all that it changes.
   void BlockWrites(const proto::OpDesc& op, int body) const {
     std::set<std::string> told;
     for (const proto::Slot& slot : op.outputs())
       told.insert(slot.vars().begin(), slot.vars().end());
     for (const proto::OpDesc& inner : program_.blocks(body).ops()) {
+      const OpSchema* schema = schemas_(inner.type());
       for (const proto::Slot& slot : inner.outputs()) {
+        const SlotSchema* known = schema == nullptr ? nullptr : schema->FindOutput(slot.name());
+        if (known != nullptr && !known->of_block.empty()) continue;
         for (const std::string& name : slot.vars()) {
           Require(name.empty() || vars_[body].count(name) != 0 || told.count(name) != 0,
                   "block-writes", "block ", body, " writes '", name,
@@ -211,7 +229,7 @@ class Verifier {
   const SchemaLookup schemas_;
   int block_ = 0;
   const proto::OpDesc* op_ = nullptr;
-  std::vector<std::unordered_set<std::string>> vars_;
+  std::vector<std::unordered_map<std::string, const proto::VarDesc*>> vars_;
   std::vector<int> depth_;
   std::unordered_set<uint32_t> ids_;
   std::unordered_set<std::string> names_;

@@ -25,6 +25,7 @@ struct AddGrad {
 
 const bool kAdd =
     BinaryOp<Add>("add", "Adds two tensors element by element, with broadcasting.", "X + Y")
+        .Role(OpRole::kAdd)
         .Grad([](GradContext& g) {
           g.EmitGrad("add_grad", {"X", "Y"}, {}, {"out"}, {"X", "Y"});
         })

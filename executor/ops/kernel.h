@@ -15,6 +15,10 @@ using KernelFn = void (*)(KernelContext&);
 class BlockRunner {
  public:
   virtual void RunBlock(int block, uint64_t iteration) = 0;
+  // From now on the variables that the op hands to the block have this many rows.
+  virtual void ResizeBlock(int block, int64_t rows) = 0;
+  // The call that stands for one of a resized block's while it has its present size.
+  virtual const struct KernelCall& ResizedCall(uint32_t index) const = 0;
 
  protected:
   ~BlockRunner() = default;
@@ -26,8 +30,7 @@ struct KernelCall {
   // What `prepare` made, or null.
   const void* state = nullptr;
   // Slots of the frame: inputs in schema order, then outputs. A missing optional one is a slot
-  // whose tensor has no data. The elements of a variadic slot follow one another at the end of
-  // their side.
+  // whose tensor has no data. The elements of a variadic slot follow one another.
   const uint32_t* args = nullptr;
   uint16_t n_in = 0;
   uint16_t n_out = 0;
@@ -47,6 +50,9 @@ class KernelContext {
     return *static_cast<const T*>(call->state);
   }
   void RunBlock(int block, uint64_t iteration) const { runner_->RunBlock(block, iteration); }
+  void ResizeBlock(int block, int64_t rows) const { runner_->ResizeBlock(block, rows); }
+
+  const KernelCall& ResizedCall(uint32_t index) const { return runner_->ResizedCall(index); }
 
   const KernelCall* call = nullptr;
 
@@ -58,18 +64,25 @@ class KernelContext {
 // What is known when a kernel is chosen: attributes, dtypes and all shapes.
 class PrepareContext {
  public:
-  PrepareContext(OpView op, std::vector<VarType> in, std::vector<VarType> out)
-      : op_(op), in_(std::move(in)), out_(std::move(out)) {}
+  PrepareContext(OpView op, std::vector<VarType> in, std::vector<VarType> out,
+                 std::vector<const Tensor*> values = {})
+      : op_(op), in_(std::move(in)), out_(std::move(out)), values_(std::move(values)) {}
   const OpView& op() const { return op_; }
   // Numbered as in KernelContext; dtype kNone for a missing optional one.
   const VarType& in(int i) const { return in_[i]; }
   const VarType& out(int i) const { return out_[i]; }
   int n_in() const { return static_cast<int>(in_.size()); }
   int n_out() const { return static_cast<int>(out_.size()); }
+  // The value of input i when it is known before the run and stays so (constants, shapes), else
+  // null. It lives as long as the plan.
+  const Tensor* value(int i) const {
+    return i < static_cast<int>(values_.size()) ? values_[i] : nullptr;
+  }
 
  private:
   OpView op_;
   std::vector<VarType> in_, out_;
+  std::vector<const Tensor*> values_;
 };
 
 struct Kernel {

@@ -22,10 +22,14 @@ class ShapeContext {
   int n_out() const { return static_cast<int>(out_.size()); }
   void set_out(int i, VarType type) { out_[i] = std::move(type); }
   const std::vector<VarType>& outs() const { return out_; }
+  // The value of input i when it is known before the run (constants, shapes), else null.
+  const Tensor* value(int i) const { return i < static_cast<int>(values_.size()) ? values_[i] : nullptr; }
+  void set_values(std::vector<const Tensor*> values) { values_ = std::move(values); }
 
  private:
   OpView op_;
   std::vector<VarType> in_, out_;
+  std::vector<const Tensor*> values_;
 };
 
 using Names = std::vector<std::string>;
@@ -49,6 +53,39 @@ class GradContext {
   // the forward op's attributes are copied.
   void EmitGrad(std::string type, const Names& inputs, const Names& outputs, const Names& out_grads,
                 const Names& in_grads);
+
+  // --- For ops that run blocks ---
+
+  // A variable of the forward op, or of the forward block that is being differentiated as it is at
+  // the block's start, under the name by which gradient ops can read it.
+  virtual std::string Forward(const std::string& name) = 0;
+  // A variable with zeros, shaped as a variable that Forward() takes.
+  virtual std::string Zeros(const std::string& like) = 0;
+  // gradient = 0.
+  virtual void SetZero(const std::string& gradient) = 0;
+  // A copy, in a new variable or into one that exists.
+  virtual std::string Copy(const std::string& from, const std::string& to = "") = 0;
+  // sum += term.
+  virtual void AddTo(const std::string& sum, const std::string& term) = 0;
+  // A name that no variable has.
+  virtual std::string Fresh(const std::string& prefix) = 0;
+  // Lets the forward op give one more output; gives the name by which gradient ops can read it.
+  virtual std::string AddOutput(const std::string& slot) = 0;
+
+  // The variables, as they are at the start of the forward block, that one of `ends`, at its end,
+  // depends on.
+  virtual Names Reached(int forward, const Names& ends) = 0;
+  // From here on gradient ops go to a new block, for the gradients of the forward op's block.
+  virtual void BeginBlock(int forward) = 0;
+  // A variable of that new block, with the type of a variable of the forward block.
+  virtual std::string Declare(const std::string& prefix, const std::string& like) = 0;
+  // Emits the gradient ops of the forward block. `seeds`: variables as they are at the block's end,
+  // with their gradients; one may come several times. Gives the gradients of `wanted`, variables as
+  // they are at its start; "" where there is none.
+  virtual Names Differentiate(const std::vector<std::pair<std::string, std::string>>& seeds,
+                              const Names& wanted) = 0;
+  // Gives the index of the new block.
+  virtual int EndBlock() = 0;
 };
 
 // What passes need an op for, so that they need not know its name.
@@ -62,6 +99,15 @@ enum class OpRole {
   kSum,
   // Reads or writes a file that it names: a model from elsewhere may not hold it.
   kFile,
+  // X → out: a copy.
+  kCopy,
+  // X, Y → out, in place of X.
+  kAdd,
+  // X → out: zeros shaped as X.
+  kZeros,
+  // X, stack → stack, and stack → out: keep a value of a block's run for the gradient.
+  kPush,
+  kPop,
 };
 
 struct OpDef {
@@ -73,6 +119,8 @@ struct OpDef {
   OpRole role = OpRole::kNone;
   // Keeps it in the plan although nobody reads its outputs.
   bool side_effect = false;
+  // How many rows it hands to its blocks is known only when it runs.
+  bool resizes_blocks = false;
   // Python source over the slots' and attributes' names with NumPy as np; gives the output or a
   // tuple.
   std::string oracle;
@@ -95,6 +143,9 @@ class Op {
   Op& Variadic();
   Op& ShapeOnly();
   Op& InplaceOf(std::string input);
+  Op& OfBlock(std::string attr);
+  Op& Captures();
+  Op& Stack();
   // With default, or required (made with Required below).
   Op& Attr(const proto::Attr& default_value, std::string doc);
   Op& Required(std::string name, AttrType type, std::string doc);
@@ -103,6 +154,7 @@ class Op {
   Op& Grad(void (*fn)(GradContext&));
   Op& Role(OpRole role);
   Op& SideEffect();
+  Op& ResizesBlocks();
   Op& Oracle(std::string python);
   Op& Sample(std::string text);
   Op& OwnTest();

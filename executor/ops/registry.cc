@@ -20,14 +20,14 @@ Op& Op::Doc(std::string doc) {
 
 Op& Op::In(std::string name, std::string doc, DTypeSet dtypes) {
   def_.schema.inputs.push_back(
-      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
+      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}, .of_block = {}});
   last_is_output_ = false;
   return *this;
 }
 
 Op& Op::Out(std::string name, std::string doc, DTypeSet dtypes) {
   def_.schema.outputs.push_back(
-      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}});
+      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}, .of_block = {}});
   last_is_output_ = true;
   return *this;
 }
@@ -53,6 +53,22 @@ Op& Op::ShapeOnly() {
 
 Op& Op::InplaceOf(std::string input) {
   Last().inplace_of = std::move(input);
+  return *this;
+}
+
+Op& Op::OfBlock(std::string attr) {
+  Last().of_block = std::move(attr);
+  return *this;
+}
+
+Op& Op::Captures() {
+  Last().captures = true;
+  Last().variadic = true;
+  return *this;
+}
+
+Op& Op::Stack() {
+  Last().stack = true;
   return *this;
 }
 
@@ -89,6 +105,11 @@ Op& Op::Role(OpRole role) {
 
 Op& Op::SideEffect() {
   def_.side_effect = true;
+  return *this;
+}
+
+Op& Op::ResizesBlocks() {
+  def_.resizes_blocks = true;
   return *this;
 }
 

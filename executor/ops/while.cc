@@ -1,33 +1,64 @@
 #include <algorithm>
 
-#include "ops/op.h"
+#include "ops/block_grad.h"
 
 namespace opstep {
 namespace {
 
-void Shape(ShapeContext& ctx) {
-  const Dims& condition = ctx.in(0).dims;
-  OPSTEP_CHECK(!condition.known() || condition.numel() == 1, "condition is ", condition.ToString(),
-               ": it must have one element");
-  // What the body writes are variables that exist already: they stay as they are.
+// Outputs whose variables the block overwrites keep their types.
+void KeepTypes(ShapeContext& ctx, int first_out) {
   const Names inputs = ctx.op().Inputs("X");
   const Names outputs = ctx.op().Outputs("out");
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto same = std::find(inputs.begin(), inputs.end(), outputs[i]);
     if (same != inputs.end()) {
-      ctx.set_out(static_cast<int>(i), ctx.in(1 + static_cast<int>(same - inputs.begin())));
+      ctx.set_out(first_out + static_cast<int>(i),
+                  ctx.in(1 + static_cast<int>(same - inputs.begin())));
     } else {
       OPSTEP_CHECK(outputs[i] == ctx.op().Input("condition"), "out names '", outputs[i],
                    "', which is not in X: what the block writes must be there before");
-      ctx.set_out(static_cast<int>(i), ctx.in(0));
+      ctx.set_out(first_out + static_cast<int>(i), ctx.in(0));
     }
   }
 }
 
-void Run(KernelContext& ctx) {
+void WhileShape(ShapeContext& ctx) {
+  const Dims& condition = ctx.in(0).dims;
+  OPSTEP_CHECK(!condition.known() || condition.numel() == 1, "condition is ", condition.ToString(),
+               ": it must have one element");
+  ctx.set_out(0, {DType::kInt64, {}});
+  KeepTypes(ctx, 1);
+}
+
+void RunWhile(KernelContext& ctx) {
   const int block = ctx.state<int>();
+  int64_t count = 0;
   // The body writes the condition: it is read anew each time.
-  for (uint64_t i = 0; *ctx.in(0).as<bool>(); ++i) ctx.RunBlock(block, i);
+  for (; *ctx.in(0).as<bool>(); ++count) ctx.RunBlock(block, static_cast<uint64_t>(count));
+  if (Tensor& out = ctx.out(0)) *out.as<int64_t>() = count;
+}
+
+void RunRepeat(KernelContext& ctx) {
+  const int block = ctx.state<int>();
+  for (int64_t i = *ctx.in(0).as<int64_t>() - 1; i >= 0; --i)
+    ctx.RunBlock(block, static_cast<uint64_t>(i));
+}
+
+Kernel WithBlock(const PrepareContext& ctx, KernelFn run) {
+  return WithState<int>(run, ctx.op().Block("block"));
+}
+
+// The body's gradient is repeated as often, the last iteration first. The gradients of what the
+// body overwrites go from iteration to iteration; those of what it only reads add up.
+void WhileGrad(GradContext& g) {
+  const int body = g.op().Block("block");
+  CarriedGrad carried(g, {body});
+  if (carried.empty()) return;
+  const std::string count = g.AddOutput("count");
+  g.BeginBlock(body);
+  carried.Step();
+  const int block = g.EndBlock();
+  g.Emit("repeat", {{"count", {count}}}, {}, {BlockAttr("block", block)});
 }
 
 const bool kWhile =
@@ -35,16 +66,36 @@ const bool kWhile =
         .Doc("Runs a block again and again for as long as a condition holds.")
         .In("condition", "one element; the block must write it", kBools)
         .In("X", "variables from outside that the block reads or writes", kEvery)
-        .Variadic()
+        .Captures()
         .Required("block", AttrType::kBlock, "the body")
+        .Out("count", "how often the block ran", DTypeSet(DType::kInt64))
+        .Optional()
         .Out("out", "variables of X, or the condition, that the block writes", kEvery)
-        .Variadic()
+        .Captures()
         .SideEffect()
         .OwnTest()
-        .Shape(Shape)
-        .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return WithState<int>(Run, ctx.op().Block("block"));
+        .Shape(WhileShape)
+        .Prepare([](const PrepareContext& ctx) { return WithBlock(ctx, RunWhile); })
+        .Grad(WhileGrad)
+        .Register();
+
+const bool kRepeat =
+    Op("repeat")
+        .Doc("Runs a block a number of times, with iterations counted down to 0.")
+        .In("count", "how often", DTypeSet(DType::kInt64))
+        .In("X", "variables from outside that the block reads or writes", kEvery)
+        .Captures()
+        .Required("block", AttrType::kBlock, "the body")
+        .Out("out", "variables of X that the block writes", kEvery)
+        .Captures()
+        .SideEffect()
+        .OwnTest()
+        .Shape([](ShapeContext& ctx) {
+          OPSTEP_CHECK(ctx.in(0).dims.rank() == 0, "count is ", ctx.in(0).dims.ToString(),
+                       ": it must be a scalar");
+          KeepTypes(ctx, 0);
         })
+        .Prepare([](const PrepareContext& ctx) { return WithBlock(ctx, RunRepeat); })
         .Register();
 
 }  // namespace

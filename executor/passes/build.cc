@@ -5,6 +5,7 @@
 
 #include "ops/infer.h"
 #include "ops/op.h"
+#include "passes/captures.h"
 
 namespace opstep {
 namespace {
@@ -75,11 +76,14 @@ void FillAttrs(proto::OpDesc& op, const OpSchema& schema) {
 
 std::vector<VarType> InputTypes(const Program& program, int block, const proto::OpDesc& op,
                                 const OpSchema& schema) {
+  const auto home = [&](const SlotSchema& slot) {
+    return slot.of_block.empty() ? block : OpView(op).Block(slot.of_block);
+  };
   for (const proto::Slot& slot : op.inputs()) {
     const SlotSchema& known = *schema.FindInput(slot.name());
     for (const std::string& name : slot.vars()) {
       if (name.empty()) continue;
-      const proto::VarDesc* var = program.FindVar(block, name);
+      const proto::VarDesc* var = program.FindVar(home(known), name);
       OPSTEP_CHECK(var != nullptr, known.name, " is '", name,
                    "', which is no variable of this program");
       const DType dtype = static_cast<DType>(var->dtype());
@@ -88,8 +92,8 @@ std::vector<VarType> InputTypes(const Program& program, int block, const proto::
     }
   }
   std::vector<VarType> types;
-  for (const std::string& name : FlatInputs(op)) {
-    types.push_back(name.empty() ? VarType{} : TypeOf(*program.FindVar(block, name)));
+  for (const Arg& arg : InputArgs(op, block)) {
+    types.push_back(arg.name.empty() ? VarType{} : TypeOf(*program.FindVar(arg.block, arg.name)));
   }
   return types;
 }
@@ -115,26 +119,29 @@ void CheckOutput(const proto::VarDesc& var, const VarType& type) {
 const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int position) {
   try {
     const OpSchema& schema = GetOp(op.type()).schema;
+    FillAttrs(op, schema);
+    FillCaptures(program, block, op);
     OrderSlots(*op.mutable_inputs(), schema.inputs, "input");
     OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
-    FillAttrs(op, schema);
     const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));
-    const std::vector<std::string> outputs = FlatOutputs(op);
+    const std::vector<Arg> outputs = OutputArgs(op, block);
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i].empty()) continue;
+      const Arg& out = outputs[i];
+      if (out.name.empty()) continue;
       OPSTEP_CHECK(types[i].dtype != DType::kNone, "its shape rule gave no type for output ", i);
-      if (const proto::VarDesc* var = program.FindVar(block, outputs[i]))
+      if (const proto::VarDesc* var = program.FindVar(out.block, out.name))
         CheckOutput(*var, types[i]);
     }
     if (op.name().empty()) op.set_name(program.UniqueOpName(op.type() + "_0"));
     OPSTEP_CHECK(!program.HasOpName(op.name()), "there is already an op named '", op.name(), "'");
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i].empty()) continue;
-      proto::VarDesc* var = program.MutableVar(block, outputs[i]);
+      const Arg& out = outputs[i];
+      if (out.name.empty()) continue;
+      proto::VarDesc* var = program.MutableVar(out.block, out.name);
       if (var == nullptr) {
         proto::VarDesc made;
-        made.set_name(outputs[i]);
-        var = &program.CreateVar(block, std::move(made));
+        made.set_name(out.name);
+        var = &program.CreateVar(out.block, std::move(made));
       }
       if (var->dtype() == proto::DATA_TYPE_UNSPECIFIED) SetType(*var, types[i]);
     }
@@ -143,6 +150,26 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     throw Error(Cat("[", op.type(), "] ", error.what(), where.empty() ? "" : " (" + where + ")"));
   }
   return program.InsertOp(block, std::move(op), position);
+}
+
+void AddOutput(Program& program, uint32_t op_id, const std::string& slot, const std::string& name) {
+  int block = 0;
+  OPSTEP_CHECK(program.FindOp(op_id, &block) != nullptr, "there is no op #", op_id);
+  proto::OpDesc& op = *program.MutableOp(op_id);
+  proto::Slot& out = *op.add_outputs();
+  out.set_name(slot);
+  out.add_vars(name);
+  const OpSchema& schema = GetOp(op.type()).schema;
+  OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
+  const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));
+  const std::vector<Arg> outputs = OutputArgs(op, block);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].name != name) continue;
+    proto::VarDesc var;
+    var.set_name(name);
+    SetType(var, types[i]);
+    program.CreateVar(block, std::move(var));
+  }
 }
 
 }  // namespace opstep

@@ -19,6 +19,18 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& ca
   return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
+// The kernel of an instruction whose block is resized at run time: the one of the variant that the
+// frame uses now.
+Kernel ThroughVariant(uint32_t index) {
+  const auto run = [](KernelContext& ctx) {
+    const KernelCall* call = ctx.call;
+    ctx.call = &ctx.ResizedCall(ctx.state<uint32_t>());
+    ctx.call->run(ctx);
+    ctx.call = call;
+  };
+  return WithState<uint32_t>(run, index);
+}
+
 class Compiler {
  public:
   Compiler(std::shared_ptr<const Program> program, const std::vector<FeedType>& feeds,
@@ -115,6 +127,7 @@ class Compiler {
         Fail("cannot fetch '", name, "': program '", program_->name(), "' has no such variable",
              DidYouMean(name, names));
       }
+      OPSTEP_CHECK(var->kind() == proto::TENSOR, "cannot fetch '", name, "': it is not a tensor");
       uint32_t slot = plan_->FindSlot(0, name);
       if (slot == 0 && var->persistable()) {
         slot = AddSlot(0, *var);
@@ -133,6 +146,7 @@ class Compiler {
     const auto [it, added] = plan_->slot_of[block].emplace(var.name(), plan_->slots.size());
     if (!added) return it->second;
     SlotPlan slot{.name = var.name(), .block = block, .type = {}};
+    if (var.kind() == proto::STACK) slot.storage = Storage::kStack;
     if (var.persistable()) {
       slot.storage = Storage::kScope;
       slot.type = TypeOf(var);
@@ -171,20 +185,34 @@ class Compiler {
 
   void OneOp(int block, const proto::OpDesc& op) {
     const OpDef& def = GetOp(op.type());
+    const std::vector<Arg> in_args = InputArgs(op, block), out_args = OutputArgs(op, block);
     std::vector<uint32_t> ins, outs;
-    for (const std::string& name : FlatInputs(op)) ins.push_back(Input(block, name));
-    for (const std::string& name : FlatOutputs(op)) outs.push_back(SlotOf(block, name));
-
-    for (const proto::Attr& attr : op.attrs()) {
-      if (attr.value_case() == proto::Attr::kBlock) SubBlock(block, attr.block());
+    for (const Arg& arg : in_args) ins.push_back(arg.inner() ? 0 : Input(block, arg.name));
+    for (const Arg& arg : out_args) {
+      outs.push_back(SlotOf(arg.block, arg.name));
+      if (!arg.inner() || outs.back() == 0) continue;
+      plan_->slots[outs.back()].given = true;
+      plan_->slots[outs.back()].whole_block = true;
     }
-    Types(op, def, ins, outs);
+    const std::vector<int> blocks = OpView(op).Blocks();
+    if (!blocks.empty()) {
+      // What it hands to its blocks must be known before they are compiled, and what they give
+      // back is known only then.
+      Types(op, def, ins, outs, out_args, true);
+      for (const int child : blocks) {
+        plan_->blocks[child].resized = def.resizes_blocks || plan_->blocks[block].resized;
+        SubBlock(block, child, in_args, ins);
+      }
+    }
+    Types(op, def, ins, outs, out_args, false);
 
     std::vector<VarType> in_types, out_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
     for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
     Kernel kernel =
         def.prepare(PrepareContext(OpView(op), std::move(in_types), std::move(out_types)));
+
+    if (plan_->blocks[block].resized) kernel = ThroughVariant(plan_->resized_calls++);
 
     Instruction instruction;
     instruction.run = kernel.run;
@@ -207,33 +235,49 @@ class Compiler {
     SlotPlan& plan = plan_->slots[slot];
     if (plan.storage == Storage::kScope) {
       if (defined_.count(slot) == 0) plan.read_first = true;
-    } else {
+    } else if (plan.storage != Storage::kStack) {
       OPSTEP_CHECK(defined_.count(slot) != 0 || fed_.count(slot) != 0, "'", name,
                    "' is read before any op has written it");
     }
     return slot;
   }
 
-  void SubBlock(int block, int child) {
+  // The results that the op takes from the block get their place in `ins`.
+  void SubBlock(int block, int child, const std::vector<Arg>& in_args, std::vector<uint32_t>& ins) {
     plan_->blocks[child].parent_index = static_cast<uint32_t>(plan_->blocks[block].code.size());
     std::unordered_set<uint32_t> before = defined_;
     Block(child);
+    for (size_t i = 0; i < in_args.size(); ++i) {
+      if (!in_args[i].inner() || in_args[i].block != child) continue;
+      ins[i] = Input(child, in_args[i].name);
+      SlotPlan& result = plan_->slots[ins[i]];
+      if (result.block == child) result.whole_block = true;
+    }
     for (const uint32_t slot : defined_) {
       const SlotPlan& plan = plan_->slots[slot];
       OPSTEP_CHECK(
-          before.count(slot) != 0 || plan.block == child || plan.storage != Storage::kArena, "'",
+          before.count(slot) != 0 || Inside(plan.block, child) || plan.storage != Storage::kArena,
+          "'",
           plan.name, "' is written only inside a block that may not run: assign to it before");
     }
     defined_ = std::move(before);
   }
 
+  bool Inside(int block, int around) const {
+    for (; block >= 0; block = plan_->blocks[block].parent) {
+      if (block == around) return true;
+    }
+    return false;
+  }
+
+  // `handed`: only of what the op hands to its blocks.
   void Types(const proto::OpDesc& op, const OpDef& def, const std::vector<uint32_t>& ins,
-             const std::vector<uint32_t>& outs) {
+             const std::vector<uint32_t>& outs, const std::vector<Arg>& out_args, bool handed) {
     std::vector<VarType> in_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
     const std::vector<VarType> types = InferTypes(op, in_types);
     for (size_t i = 0; i < outs.size(); ++i) {
-      if (outs[i] == 0) continue;
+      if (outs[i] == 0 || (handed && !out_args[i].inner())) continue;
       SlotPlan& slot = plan_->slots[outs[i]];
       if (def.role == OpRole::kFeed) {
         OPSTEP_CHECK(fed_.count(outs[i]) != 0, "'", slot.name, "' must be fed: it is ",
@@ -260,9 +304,7 @@ class Compiler {
 
   void Link(int block, const uint32_t*& next) {
     for (Instruction& instruction : plan_->blocks[block].code) {
-      for (const proto::Attr& attr : instruction.op->attrs()) {
-        if (attr.value_case() == proto::Attr::kBlock) Link(attr.block(), next);
-      }
+      for (const int child : OpView(*instruction.op).Blocks()) Link(child, next);
       instruction.args = next;
       next += instruction.n_in + instruction.n_out;
     }

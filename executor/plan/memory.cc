@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ops/infer.h"
 #include "ops/op.h"
 #include "plan/plan.h"
 
@@ -46,22 +47,26 @@ class Planner {
     CollectUses(block, block, 0, uses, writes);
     for (const auto& [slot, index] : writes) plan_.slots[slot].first_write = index;
     for (const Instruction& instruction : plan_.blocks[block].code) {
-      for (const proto::Attr& attr : instruction.op->attrs()) {
-        if (attr.value_case() != proto::Attr::kBlock) continue;
-        const size_t bytes = Layout(attr.block());
+      for (const int child : OpView(*instruction.op).Blocks()) {
+        const size_t bytes = Layout(child);
         buffers.push_back({.first = instruction.index,
                            .last = instruction.index,
                            .bytes = bytes,
                            .slots = {},
-                           .block = attr.block()});
+                           .block = child});
       }
     }
     const uint32_t end = static_cast<uint32_t>(plan_.blocks[block].code.size());
+    for (size_t slot = 0; slot < plan_.slots.size(); ++slot) {
+      const SlotPlan& plan = plan_.slots[slot];
+      if (plan.block == block && plan.whole_block) uses[static_cast<uint32_t>(slot)].first = 0;
+    }
     std::vector<uint32_t> order;
     for (auto& [slot, use] : uses) {
-      const bool fetched = std::find(fetched_.begin(), fetched_.end(), slot) != fetched_.end();
-      plan_.slots[slot].released_after = fetched ? SlotPlan::kNever : use.last;
-      if (fetched) use.last = end;
+      const bool kept = plan_.slots[slot].whole_block ||
+                        std::find(fetched_.begin(), fetched_.end(), slot) != fetched_.end();
+      plan_.slots[slot].released_after = kept ? SlotPlan::kNever : use.last;
+      if (kept) use.last = end;
       order.push_back(slot);
     }
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -105,28 +110,28 @@ class Planner {
         use.first = std::min(use.first, index);
         use.last = std::max(use.last, index);
       }
-      for (const proto::Attr& attr : instruction.op->attrs()) {
-        if (attr.value_case() == proto::Attr::kBlock)
-          CollectUses(home, attr.block(), index, uses, writes);
-      }
+      for (const int child : OpView(*instruction.op).Blocks())
+        CollectUses(home, child, index, uses, writes);
     }
   }
 
   static std::vector<bool> ShapeOnly(const Instruction& instruction) {
-    std::vector<bool> flags(instruction.n_in, false);
-    const std::vector<SlotSchema>& inputs = FindSchema(instruction.op->type())->inputs;
-    for (size_t i = 0; i < inputs.size() && i < flags.size(); ++i) flags[i] = inputs[i].shape_only;
+    std::vector<bool> flags;
+    for (const Arg& arg : InputArgs(*instruction.op, 0)) flags.push_back(arg.slot->shape_only);
     return flags;
   }
 
   // Lets an output live in the memory of an input that nobody needs afterwards.
   bool TakeOver(int block, uint32_t slot, const Buffer& use, std::vector<Buffer>& buffers) {
+    if (plan_.slots[slot].whole_block) return false;
     const Instruction& writer = plan_.blocks[block].code[use.first];
-    const OpSchema& schema = *FindSchema(writer.op->type());
-    for (size_t o = 0; o < schema.outputs.size() && o < writer.n_out; ++o) {
-      if (writer.args[writer.n_in + o] != slot || schema.outputs[o].inplace_of.empty()) continue;
-      for (size_t i = 0; i < schema.inputs.size() && i < writer.n_in; ++i) {
-        if (schema.inputs[i].name != schema.outputs[o].inplace_of) continue;
+    const std::vector<Arg> inputs = InputArgs(*writer.op, block);
+    const std::vector<Arg> outputs = OutputArgs(*writer.op, block);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      const std::string& from_slot = outputs[o].slot->inplace_of;
+      if (writer.args[writer.n_in + o] != slot || from_slot.empty()) continue;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i].slot->name != from_slot) continue;
         const uint32_t input = writer.args[i];
         SlotPlan& from = plan_.slots[input];
         const bool dies = from.storage == Storage::kArena && from.block == block &&

@@ -2,7 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +23,7 @@ enum class Storage : uint8_t {
   kArena,    // planned memory of the frame
   kScope,    // a persistable variable of the scope
   kFeed,     // memory that the caller gave
+  kStack,    // a stack of tensors of the frame; its type is that of an element
 };
 
 struct SlotPlan {
@@ -39,6 +43,10 @@ struct SlotPlan {
   // The fast shape lets an output of that instruction take the memory over: after it ran the value
   // has gone.
   bool taken_in_place = false;
+  // An op hands it to its block, or takes it from there: it is alive during all of the block.
+  bool whole_block = false;
+  // … and is there from its start.
+  bool given = false;
   // Scope variables: an op reads the value before any op of the program has written it.
   bool read_first = false;
 };
@@ -66,6 +74,17 @@ struct BlockPlan {
   // The instruction of the parent that runs this block; 0 for block 0.
   uint32_t parent_index = 0;
   std::vector<Instruction> code;
+  // An op decides at run time how many rows it hands to the block, or to one around it. Its
+  // instructions then go through the frame's Variant.
+  bool resized = false;
+};
+
+// A resized block, and the blocks in it, for one number of rows.
+struct Variant {
+  std::vector<std::pair<uint32_t, VarType>> types;  // of the blocks' slots
+  std::vector<Instruction> code;
+  std::vector<uint32_t> index;  // what each instruction of `code` stands for: 0 … resized_calls - 1
+  std::vector<std::shared_ptr<const void>> states;
 };
 
 enum class PlanShape : uint8_t { kFast, kInspect };
@@ -86,6 +105,8 @@ struct Plan : std::enable_shared_from_this<Plan> {
   std::vector<BlockPlan> blocks;
   std::vector<uint32_t> args;
   std::vector<std::shared_ptr<const void>> states;
+  // Instructions of resized blocks.
+  uint32_t resized_calls = 0;
   size_t fast_bytes = 0;
   size_t inspect_bytes = 0;
 
@@ -101,6 +122,18 @@ struct Plan : std::enable_shared_from_this<Plan> {
   std::string PlaceOf(const Instruction& instruction) const;
 
   std::vector<std::unordered_map<std::string, uint32_t>> slot_of;  // one for each block
+
+  // Made as they are needed. `rows`: of the block and of the resized blocks around it; `type_of`:
+  // the present types of slots outside the block.
+  std::shared_ptr<const Variant> VariantOf(int block, const std::vector<int64_t>& rows,
+                                           const std::function<VarType(uint32_t)>& type_of) const;
+
+ private:
+  mutable std::mutex variants_mutex_;
+  mutable std::map<std::pair<int, std::vector<int64_t>>, std::shared_ptr<const Variant>> variants_;
+  // What a resized block saved on a stack, for the block that takes it from there.
+  mutable std::map<std::pair<uint32_t, std::vector<int64_t>>, VarType> saved_types_;
+  friend class Specializer;
 };
 
 struct FeedType {

@@ -25,19 +25,24 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
     : plan_(std::move(plan)),
       slots_of_block_(plan_->blocks.size()),
       shapes_(plan_->blocks.size(), PlanShape::kFast),
-      bound_(plan_->blocks.size(), false) {
+      bound_(plan_->blocks.size(), false),
+      rows_(plan_->blocks.size(), -1),
+      variants_(plan_->blocks.size()),
+      resized_(plan_->resized_calls, nullptr) {
   slots_.reserve(plan_->slots.size());
   for (size_t i = 0; i < plan_->slots.size(); ++i) {
     const SlotPlan& slot = plan_->slots[i];
     slots_.emplace_back(slot.storage == Storage::kNothing ? Tensor() : Tensor(slot.type));
     if (slot.storage == Storage::kArena)
       slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
+    if (slot.storage == Storage::kStack) slots_.back().data = &stacks_.emplace_back();
   }
 }
 
 void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
   BindFeeds(feeds);
   BindScope(scope);
+  for (TensorStack& stack : stacks_) stack.Clear();
   step_ = plan_->program->runs().fetch_add(1) + 1;
   const ActiveRun active(*plan_);
   RunBlock(0, 0);
@@ -82,6 +87,23 @@ void Frame::EnterBlock(Level& level) {
   }
 }
 
+void Frame::ResizeBlock(int block, int64_t rows) {
+  std::vector<int64_t> key{rows};
+  for (int b = plan_->blocks[block].parent; b >= 0; b = plan_->blocks[b].parent)
+    key.push_back(rows_[b]);
+  std::shared_ptr<const Variant> variant = plan_->VariantOf(
+      block, key, [this](uint32_t slot) { return slots_[slot].type(); });
+  rows_[block] = rows;
+  if (variant == variants_[block]) return;
+  for (const auto& [slot, type] : variant->types) {
+    slots_[slot].dims = type.dims;
+    slots_[slot].numel = type.dims.numel();
+  }
+  for (size_t i = 0; i < variant->code.size(); ++i)
+    resized_[variant->index[i]] = &variant->code[i];
+  variants_[block] = std::move(variant);
+}
+
 void Frame::UseShape(int block, PlanShape shape) {
   const bool fast = shape == PlanShape::kFast;
   if (fast && block == 0 && inspect_arena_ != nullptr) {
@@ -113,7 +135,8 @@ void Frame::Failed(Level& level, const char* what) {
 
 ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const {
   const SlotPlan& slot = plan_->slots[index];
-  if (slots_[index].data == nullptr) return ValueState::kNotWritten;
+  if (slots_[index].data == nullptr || slot.storage == Storage::kStack)
+    return ValueState::kNotWritten;
   if (slot.storage == Storage::kFeed) return ValueState::kPresent;
   // The level of the slot's own block, and the level inside it, if the run is in a sub-block.
   const Activation* level = top_;
@@ -128,6 +151,7 @@ ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const
   if (slot.storage == Storage::kScope) {
     if (slot.read_first) return ValueState::kPresent;
   }
+  if (slot.given) return ValueState::kPresent;
   // A variable that a block around it also wrote is written before any sub-block runs.
   const bool written =
       slot.first_write < at || (slot.first_write == at && (done || inner != nullptr));

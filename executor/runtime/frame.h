@@ -1,8 +1,10 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "base/tensor_stack.h"
 #include "runtime/executor.h"
 #include "runtime/hook.h"
 
@@ -20,6 +22,8 @@ class Frame final : public FrameView, public BlockRunner {
 
   // One pass over a block's instructions: the loop that everything runs through.
   void RunBlock(int block, uint64_t iteration) override;
+  void ResizeBlock(int block, int64_t rows) override;
+  const KernelCall& ResizedCall(uint32_t index) const override { return *resized_[index]; }
 
   const Plan& plan() const override { return *plan_; }
   PlanShape shape() const override { return shapes_[top_->block]; }
@@ -49,8 +53,14 @@ class Frame final : public FrameView, public BlockRunner {
   const std::shared_ptr<const Plan> plan_;
   std::vector<Tensor> slots_;
   std::vector<std::vector<uint32_t>> slots_of_block_;
+  // Never moved: slots point to them.
+  std::deque<TensorStack> stacks_;
   std::vector<PlanShape> shapes_;
   std::vector<bool> bound_;
+  // Of resized blocks: rows, the variant in use, and its calls.
+  std::vector<int64_t> rows_;
+  std::vector<std::shared_ptr<const Variant>> variants_;
+  std::vector<const Instruction*> resized_;
   std::shared_ptr<void> fast_arena_;
   std::shared_ptr<void> inspect_arena_;
 

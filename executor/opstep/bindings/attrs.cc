@@ -91,6 +91,9 @@ proto::Attr Convert(const std::string& what, const AttrSchema& schema, py::handl
   attr.set_name(name);
   if (schema.type == AttrType::kBlock) {
     attr.set_block(static_cast<int32_t>(ToInt(value)));
+  } else if (schema.type == AttrType::kBlocks) {
+    const std::vector<int64_t> blocks = ToVector(value, ToInt);
+    attr.mutable_blocks()->mutable_values()->Assign(blocks.begin(), blocks.end());
   } else {
     *attr.mutable_tensor() = ToLiteral(what, value);
   }
@@ -175,6 +178,7 @@ py::object FromAttr(const proto::Attr& attr) {
   }
   py::list out;
   for (const int64_t v : attr.ints().values()) out.append(v);
+  for (const int64_t v : attr.blocks().values()) out.append(v);
   for (const double v : attr.floats().values()) out.append(v);
   for (const std::string& v : attr.strings().values()) out.append(v);
   return out;

@@ -1,0 +1,98 @@
+#include "passes/captures.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ops/infer.h"
+#include "ops/op.h"
+
+namespace opstep {
+namespace {
+
+using Slots = google::protobuf::RepeatedPtrField<proto::Slot>;
+
+// Names in the order in which they were met, each once.
+class NameList {
+ public:
+  void Add(const std::string& name) {
+    if (!name.empty() && seen_.insert(name).second) names_.push_back(name);
+  }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> names_;
+};
+
+void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
+             const std::vector<std::string>& names) {
+  const auto schema =
+      std::find_if(schemas.begin(), schemas.end(), [](const SlotSchema& s) { return s.captures; });
+  if (schema == schemas.end()) return;
+  std::set<std::string> elsewhere;
+  for (const proto::Slot& slot : slots) {
+    const auto other = std::find_if(schemas.begin(), schemas.end(),
+                                    [&](const SlotSchema& s) { return s.name == slot.name(); });
+    if (other == schemas.end() || other->captures || !other->of_block.empty()) continue;
+    elsewhere.insert(slot.vars().begin(), slot.vars().end());
+  }
+  Slots others;
+  proto::Slot captured;
+  captured.set_name(schema->name);
+  for (const std::string& name : names) {
+    if (elsewhere.count(name) == 0) captured.add_vars(name);
+  }
+  // Slots stand in the order of the schema.
+  for (const SlotSchema& one : schemas) {
+    if (&one == &*schema) {
+      if (captured.vars_size() > 0) *others.Add() = captured;
+      continue;
+    }
+    for (const proto::Slot& slot : slots) {
+      if (slot.name() == one.name) *others.Add() = slot;
+    }
+  }
+  slots.Swap(&others);
+}
+
+}  // namespace
+
+void FillCaptures(const Program& program, int block, proto::OpDesc& op) {
+  const std::vector<int> blocks = OpView(op).Blocks();
+  if (blocks.empty()) return;
+  NameList used, written;
+  for (const int inner : blocks) {
+    OPSTEP_CHECK(inner > 0 && inner < program.block_count(), "block ", inner, " does not exist");
+    const auto outside = [&](const Arg& arg) {
+      return arg.block == inner && program.FindVarHere(inner, arg.name) == nullptr;
+    };
+    for (const proto::OpDesc& one : program.block(inner).ops()) {
+      for (const Arg& arg : InputArgs(one, inner)) {
+        if (outside(arg)) used.Add(arg.name);
+      }
+      for (const Arg& arg : OutputArgs(one, inner)) {
+        if (!outside(arg)) continue;
+        used.Add(arg.name);
+        written.Add(arg.name);
+      }
+    }
+    // A block may give a variable from outside as its result.
+    for (const Arg& arg : InputArgs(op, block)) {
+      if (arg.inner() && outside(arg)) used.Add(arg.name);
+    }
+  }
+  const OpSchema& schema = GetOp(op.type()).schema;
+  SetSlot(*op.mutable_inputs(), schema.inputs, used.names());
+  SetSlot(*op.mutable_outputs(), schema.outputs, written.names());
+}
+
+void RefreshCaptures(Program& program) {
+  // Inner blocks come after the blocks around them.
+  for (int block = program.block_count() - 1; block >= 0; --block) {
+    for (const proto::OpDesc& op : program.block(block).ops()) {
+      if (!OpView(op).Blocks().empty()) FillCaptures(program, block, *program.MutableOp(op.id()));
+    }
+  }
+}
+
+}  // namespace opstep

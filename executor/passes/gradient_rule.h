@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/op.h"
+#include "passes/block_gradient.h"
+
+namespace opstep {
+
+// What the gradient rule of one op sees of the pass. The variables of the op that it is shown carry
+// their version in their name, so that whatever the rule does with them is unmistakable; Emit takes
+// it off again.
+class GradientRule : public GradContext {
+ public:
+  GradientRule(BlockGradient& pass, int index);
+  ~GradientRule() override;
+
+  const OpView& op() const override { return op_; }
+  std::string OutGrad(std::string_view slot, int i) const override;
+  std::string InGrad(std::string_view slot, int i) const override;
+  void Emit(std::string type, std::vector<std::pair<std::string, Names>> inputs,
+            std::vector<std::pair<std::string, Names>> outputs,
+            std::vector<proto::Attr> attrs) override;
+
+  std::string Forward(const std::string& name) override;
+  std::string Zeros(const std::string& like) override;
+  void SetZero(const std::string& gradient) override;
+  std::string Copy(const std::string& from, const std::string& to) override;
+  void AddTo(const std::string& sum, const std::string& term) override;
+  std::string Fresh(const std::string& prefix) override;
+  std::string AddOutput(const std::string& slot) override;
+  void BeginBlock(int forward) override;
+  std::string Declare(const std::string& prefix, const std::string& like) override;
+  Names Reached(int forward, const Names& ends) override;
+  Names Differentiate(const std::vector<std::pair<std::string, std::string>>& seeds,
+                      const Names& wanted) override;
+  int EndBlock() override;
+
+ private:
+  const proto::OpDesc& forward() const { return pass_.ops_[index_]; }
+  int target() const { return inner_ == nullptr ? pass_.target_ : inner_->target_; }
+  // A name as the rule knows it → as a gradient op reads it.
+  std::string Resolve(const std::string& name) const;
+
+  BlockGradient& pass_;
+  const int index_;
+  const proto::OpDesc shown_;
+  const OpView op_;
+  std::unique_ptr<BlockGradient> inner_;
+  mutable std::map<std::string, std::string> in_grads_;
+};
+
+}  // namespace opstep
