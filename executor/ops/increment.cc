@@ -36,6 +36,7 @@ const bool kIncrement =
             return WithState<T>(Best<Body<T>>(), static_cast<T>(step));
           });
         })
+        .Grad([](GradContext& g) { g.Copy(g.OutGrad("out"), g.InGrad("X")); })
         .Oracle("X + X.dtype.type(step)")
         .Sample("X=[1]")
         .Sample("X=[3,7] step=-2")

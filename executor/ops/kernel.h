@@ -15,6 +15,8 @@ using KernelFn = void (*)(KernelContext&);
 class BlockRunner {
  public:
   virtual void RunBlock(int block, uint64_t iteration) = 0;
+  // Makes the block's memory ready for the next RunBlock, so that values can be handed to it.
+  virtual void OpenBlock(int block) = 0;
   // From now on the variables that the op hands to the block have this many rows.
   virtual void ResizeBlock(int block, int64_t rows) = 0;
   // The call that stands for one of a resized block's while it has its present size.
@@ -50,6 +52,7 @@ class KernelContext {
     return *static_cast<const T*>(call->state);
   }
   void RunBlock(int block, uint64_t iteration) const { runner_->RunBlock(block, iteration); }
+  void OpenBlock(int block) const { runner_->OpenBlock(block); }
   void ResizeBlock(int block, int64_t rows) const { runner_->ResizeBlock(block, rows); }
 
   const KernelCall& ResizedCall(uint32_t index) const { return runner_->ResizedCall(index); }

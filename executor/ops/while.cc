@@ -1,33 +1,13 @@
-#include <algorithm>
-
 #include "ops/block_grad.h"
+#include "ops/block_shape.h"
 
 namespace opstep {
 namespace {
 
-// Outputs whose variables the block overwrites keep their types.
-void KeepTypes(ShapeContext& ctx, int first_out) {
-  const Names inputs = ctx.op().Inputs("X");
-  const Names outputs = ctx.op().Outputs("out");
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto same = std::find(inputs.begin(), inputs.end(), outputs[i]);
-    if (same != inputs.end()) {
-      ctx.set_out(first_out + static_cast<int>(i),
-                  ctx.in(1 + static_cast<int>(same - inputs.begin())));
-    } else {
-      OPSTEP_CHECK(outputs[i] == ctx.op().Input("condition"), "out names '", outputs[i],
-                   "', which is not in X: what the block writes must be there before");
-      ctx.set_out(first_out + static_cast<int>(i), ctx.in(0));
-    }
-  }
-}
-
 void WhileShape(ShapeContext& ctx) {
-  const Dims& condition = ctx.in(0).dims;
-  OPSTEP_CHECK(!condition.known() || condition.numel() == 1, "condition is ", condition.ToString(),
-               ": it must have one element");
+  CheckOneElement(ctx.in(0), "condition");
   ctx.set_out(0, {DType::kInt64, {}});
-  KeepTypes(ctx, 1);
+  KeepTypes(ctx, "out", 1, 1, ctx.op().Input("condition"));
 }
 
 void RunWhile(KernelContext& ctx) {
@@ -93,7 +73,7 @@ const bool kRepeat =
         .Shape([](ShapeContext& ctx) {
           OPSTEP_CHECK(ctx.in(0).dims.rank() == 0, "count is ", ctx.in(0).dims.ToString(),
                        ": it must be a scalar");
-          KeepTypes(ctx, 0);
+          KeepTypes(ctx, "out", 0, 1);
         })
         .Prepare([](const PrepareContext& ctx) { return WithBlock(ctx, RunRepeat); })
         .Register();

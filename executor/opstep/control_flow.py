@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from opstep import ops
 from opstep._core import Error
-from opstep.program import Block
+from opstep.program import Block, Program
 from opstep.variable import Variable
+
+
+@contextmanager
+def _new_block(program: Program) -> Iterator[Block]:
+    """Layers made inside the `with` go to a new block."""
+    block = program.create_block()
+    try:
+        yield block
+    finally:
+        program.rollback()
+
+
+def _check_bool(layer: str, condition: Variable) -> None:
+    if condition.dtype != "bool":
+        raise Error(
+            f"{layer} needs a bool, but '{condition.name}' is {condition.dtype}: "
+            "compare it with something"
+        )
 
 
 class While:
@@ -23,11 +42,7 @@ class While:
     """
 
     def __init__(self, condition: Variable, name: str | None = None) -> None:
-        if condition.dtype != "bool":
-            raise Error(
-                f"While needs a bool, but '{condition.name}' is {condition.dtype}: "
-                "compare it with something"
-            )
+        _check_bool("While", condition)
         self.condition = condition
         self.name = name
         self._used = False
@@ -38,36 +53,325 @@ class While:
         if self._used:
             raise Error("this While has its block already: make another While")
         self._used = True
-        program = self.condition.program
-        body = program.create_block()
-        try:
+        with _new_block(self.condition.program) as body:
             yield body
-        finally:
-            program.rollback()
-        read, written = outer_variables(body)
-        if self.condition.name not in written:
+        written = (name for op in body.ops for names in op.outputs.values() for name in names)
+        if self.condition.name not in written or self.condition.name in body.vars:
             raise Error(
                 f"the loop would never end: its block does not write '{self.condition.name}'; "
                 f"compute it again in the block, with out={self.condition.name}"
             )
-        inside = [name for name in {**read, **written} if name != self.condition.name]
-        ops.while_(
-            condition=self.condition,
-            X=[body.var(name) for name in inside],
-            block=body,
-            out=list(written.values()),
+        ops.while_(condition=self.condition, block=body, name=self.name)
+
+
+class Switch:
+    """Runs the block of the first case that holds; blocks write variables that exist already.
+
+    with layers.Switch() as switch:
+        with switch.case(step < 1000):
+            layers.fill([1], 0.1, out=rate)
+        with switch.default():
+            layers.fill([1], 0.01, out=rate)
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self._conditions: list[Variable] = []
+        self._blocks: list[Block] = []
+        self._program: Program | None = None
+
+    def __enter__(self) -> Switch:
+        return self
+
+    @contextmanager
+    def case(self, condition: Variable) -> Iterator[Block]:
+        """Layers made inside the `with` run if `condition` holds and none before it did."""
+        _check_bool("Switch", condition)
+        if len(self._blocks) > len(self._conditions):
+            raise Error("a case cannot follow the default of a Switch: put it before")
+        self._program = condition.program
+        self._conditions.append(condition)
+        with _new_block(condition.program) as block:
+            self._blocks.append(block)
+            yield block
+
+    @contextmanager
+    def default(self) -> Iterator[Block]:
+        """Layers made inside the `with` run if no case holds."""
+        if self._program is None or len(self._blocks) > len(self._conditions):
+            raise Error("a Switch has one default, after its cases")
+        with _new_block(self._program) as block:
+            self._blocks.append(block)
+            yield block
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            return
+        if self._program is None:
+            raise Error("this Switch has no case: add one with switch.case(condition)")
+        ops.switch(conditions=self._conditions, blocks=self._blocks, name=self.name)
+
+
+def cond(
+    condition: Variable,
+    true_fn: Callable[[], Any],
+    false_fn: Callable[[], Any],
+    name: str | None = None,
+) -> Any:
+    """What `true_fn()` gives if `condition` holds, else what `false_fn()` gives.
+
+    Both give a variable, or equally many in a tuple or list.
+    """
+    _check_bool("layers.cond", condition)
+    program = condition.program
+    blocks, results = [], []
+    for function in (true_fn, false_fn):
+        with _new_block(program) as block:
+            given = function()
+        blocks.append(block)
+        results.append(given)
+    lists = [list(r) if isinstance(r, tuple | list) else [r] for r in results]
+    if len(lists[0]) != len(lists[1]):
+        raise Error(f"cond gets {len(lists[0])} results if true and {len(lists[1])} if false")
+    for given in lists[0] + lists[1]:
+        if not isinstance(given, Variable):
+            raise Error(f"cond's functions must give variables, not {type(given).__name__}")
+    name = name or program.unique_name(ops.cond.type)
+    out = ops.cond(
+        condition,
+        true_results=lists[0],
+        false_results=lists[1],
+        true_block=blocks[0],
+        false_block=blocks[1],
+        out=_names(name, "out", len(lists[0])),
+        name=name,
+    )
+    return out if isinstance(results[0], tuple | list) else out[0]
+
+
+def _names(name: str, slot: str, count: int) -> list[str]:
+    return [f"{name}.{slot}" if count == 1 else f"{name}.{slot}_{i}" for i in range(count)]
+
+
+class IfElse:
+    """Splits rows by a condition, runs a block on each part, and merges the outputs' rows again.
+
+    branch = layers.IfElse(layers.less_than(x[:, 0], 0.0))
+    with branch.true_block():
+        branch.output(layers.fc(branch.input(x), size=8))
+    with branch.false_block():
+        branch.output(layers.fc(branch.input(x), size=8))
+    y = branch()
+    """
+
+    def __init__(self, condition: Variable, name: str | None = None) -> None:
+        _check_bool("IfElse", condition)
+        self.condition = condition
+        self.program = condition.program
+        self.name = name or self.program.unique_name(ops.ifelse.type)
+        self._inputs: list[Variable] = []
+        self._blocks: dict[bool, Block] = {}
+        self._handed: dict[bool, dict[str, Variable]] = {True: {}, False: {}}
+        self._results: dict[bool, list[Variable]] = {}
+        self._inside: bool | None = None
+
+    @contextmanager
+    def _branch(self, which: bool) -> Iterator[Block]:
+        if which in self._blocks:
+            raise Error(f"this IfElse has its {str(which).lower()} block already")
+        with _new_block(self.program) as block:
+            self._blocks[which] = block
+            self._inside = which
+            try:
+                yield block
+            finally:
+                self._inside = None
+
+    def true_block(self) -> Any:
+        """Layers made inside the `with` run on the rows whose condition holds."""
+        return self._branch(True)
+
+    def false_block(self) -> Any:
+        """Layers made inside the `with` run on the other rows."""
+        return self._branch(False)
+
+    def input(self, x: Variable) -> Variable:
+        """The rows of `x` that this block gets."""
+        if self._inside is None:
+            raise Error("IfElse.input is for the inside of its true or false block")
+        if x.name in self._handed[self._inside]:
+            return self._handed[self._inside][x.name]
+        if all(x.name != known.name for known in self._inputs):
+            self._inputs.append(x)
+        return self._hand(self._inside, x)
+
+    def _hand(self, which: bool, x: Variable) -> Variable:
+        side = "true" if which else "false"
+        made = self._blocks[which].create_var(
+            f"{self.name}.{x.name}.{side}", [None, *x.shape[1:]], x.dtype
+        )
+        self._handed[which][x.name] = made
+        return made
+
+    def output(self, *results: Variable) -> None:
+        """What this block gives, a row for each of its rows."""
+        if self._inside is None:
+            raise Error("IfElse.output is for the inside of its true or false block")
+        self._results.setdefault(self._inside, []).extend(results)
+
+    def __call__(self) -> Any:
+        """The merged outputs."""
+        for which, side in ((True, "true"), (False, "false")):
+            if not self._results.get(which):
+                raise Error(f"this IfElse has no output of its {side} block yet")
+            for x in self._inputs:
+                if x.name not in self._handed[which]:
+                    self._hand(which, x)
+        yes, no = self._results[True], self._results[False]
+        if len(yes) != len(no):
+            raise Error(f"the true block has {len(yes)} outputs and the false block {len(no)}")
+        outs = _names(self.name, "out", len(yes))
+        ops.ifelse(
+            self.condition,
+            inputs=self._inputs,
+            true_results=yes,
+            false_results=no,
+            true_block=self._blocks[True],
+            false_block=self._blocks[False],
+            true_inputs=[self._handed[True][x.name].name for x in self._inputs],
+            false_inputs=[self._handed[False][x.name].name for x in self._inputs],
+            out=outs,
             name=self.name,
         )
+        made = [self.program.current_block().var(name) for name in outs]
+        return made[0] if len(made) == 1 else tuple(made)
 
 
-def outer_variables(body: Block) -> tuple[dict[str, Variable], dict[str, Variable]]:
-    """Variables of the blocks around `body` that its ops read and write, in order of appearance."""
-    read: dict[str, Variable] = {}
-    written: dict[str, Variable] = {}
-    own = body.vars
-    for op in body.ops:
-        for found, slots in ((read, op.inputs), (written, op.outputs)):
-            for name in (name for names in slots.values() for name in names):
-                if name and name not in own:
-                    found[name] = body.var(name)
-    return read, written
+class Recurrent:
+    """Runs its block for each step of sequences, with memories from step to step.
+
+    rnn = layers.Recurrent()
+    with rnn.step():
+        word = rnn.step_input(words)                      # [steps, batch, 16] -> [batch, 16]
+        before = rnn.memory(shape=[32])                   # zeros first
+        hidden = layers.fc(layers.concat([word, before], axis=1), size=32, act="tanh")
+        rnn.update(before, hidden)
+        rnn.output(hidden)
+    hiddens = rnn()                                       # [steps, batch, 32]
+    """
+
+    def __init__(self, reverse: bool = False, name: str | None = None) -> None:
+        self.reverse = reverse
+        self.name = name
+        self.final: list[Variable] = []
+        """After the call: the memories as the last step left them."""
+        self._block: Block | None = None
+        self._sequences: list[Variable] = []
+        self._steps: list[Variable] = []
+        self._memories: list[tuple[Variable, Variable]] = []
+        self._updates: dict[str, Variable] = {}
+        self._outputs: list[Variable] = []
+        self._open = False
+
+    @contextmanager
+    def step(self) -> Iterator[Block]:
+        """Layers made inside the `with` are one step."""
+        from opstep import context
+
+        if self._block is not None:
+            raise Error("this Recurrent has its block already: make another one")
+        program = context.default_main_program()
+        self.name = self.name or program.unique_name(ops.recurrent.type)
+        with _new_block(program) as block:
+            self._block, self._open = block, True
+            try:
+                yield block
+            finally:
+                self._open = False
+
+    def _inside(self, what: str) -> Block:
+        if not self._open or self._block is None:
+            raise Error(f"Recurrent.{what} is for the inside of its `with rnn.step():`")
+        return self._block
+
+    def step_input(self, sequence: Variable) -> Variable:
+        """One step of a sequence [steps, ...]."""
+        block = self._inside("step_input")
+        if not sequence.shape:
+            raise Error(f"'{sequence.name}' is a scalar: a sequence's first axis is its steps")
+        self._sequences.append(sequence)
+        name = f"{self.name}.step_{len(self._steps)}"
+        self._steps.append(block.create_var(name, sequence.shape[1:], sequence.dtype))
+        return self._steps[-1]
+
+    def memory(
+        self,
+        initial: Variable | None = None,
+        shape: Sequence[int] | None = None,
+        value: float = 0.0,
+        dtype: Any = "float32",
+    ) -> Variable:
+        """What the step before left: first `initial`, or `value` for each row in `shape`."""
+        block = self._inside("memory")
+        program = block.program
+        number = len(self._memories)
+        if initial is None:
+            if shape is None or not self._sequences:
+                raise Error(
+                    "a memory needs its initial value, or a shape and a step_input before it"
+                )
+            program._current = block.parent.index if block.parent else 0
+            try:
+                initial = ops.fill_batch(
+                    self._sequences[0],
+                    axis=1,
+                    shape=shape,
+                    value=value,
+                    dtype=dtype,
+                    name=f"{self.name}.initial_{number}",
+                )
+            finally:
+                program._current = block.index
+        name = f"{self.name}.memory_{number}"
+        memory = block.create_var(name, initial.shape, initial.dtype)
+        self._memories.append((memory, initial))
+        return memory
+
+    def update(self, memory: Variable, value: Variable) -> None:
+        """The value of `memory` for the next step."""
+        self._inside("update")
+        if all(memory.name != known.name for known, _ in self._memories):
+            raise Error(f"'{memory.name}' is no memory of this Recurrent")
+        self._updates[memory.name] = value
+
+    def output(self, *values: Variable) -> None:
+        """What to keep of each step."""
+        self._inside("output")
+        self._outputs.extend(values)
+
+    def __call__(self) -> Any:
+        """The outputs of all steps, [steps, ...] each."""
+        if self._block is None or self._open:
+            raise Error("a Recurrent needs its steps first: with rnn.step(): ...")
+        for memory, _ in self._memories:
+            if memory.name not in self._updates:
+                raise Error(f"memory '{memory.name}' is never updated: call rnn.update(...)")
+        outs = _names(f"{self.name}", "out", len(self._outputs))
+        finals = _names(f"{self.name}", "final", len(self._memories))
+        ops.recurrent(
+            sequences=self._sequences,
+            initial=[initial for _, initial in self._memories],
+            updates=[self._updates[memory.name] for memory, _ in self._memories],
+            step_outputs=self._outputs,
+            block=self._block,
+            reverse=self.reverse,
+            step_inputs=[step.name for step in self._steps],
+            memories=[memory.name for memory, _ in self._memories],
+            outputs=outs,
+            final=finals,
+            name=self.name,
+        )
+        block = self._block.program.current_block()
+        self.final = [block.var(name) for name in finals]
+        made = [block.var(name) for name in outs]
+        return made[0] if len(made) == 1 else tuple(made)

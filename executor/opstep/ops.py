@@ -107,6 +107,8 @@ class OpFunction:
         targets: dict[str, list[str]] = {}
         for slot in self._outputs:
             key = slot["name"]
+            if slot["captures"]:
+                continue  # filled in from what the blocks do
             if key in outputs:
                 value = outputs[key]
                 values = value if isinstance(value, list | tuple) else [value]
@@ -119,7 +121,12 @@ class OpFunction:
             elif not slot["optional"]:
                 targets[key] = [f"{name}.{key}"]
         made = program._core.append_op(block.index, self.type, name, sources, targets, attrs, -1)
-        results = [block.var(target) for names in targets.values() for target in names]
+        results = [
+            block.var(target)
+            for slot in self._outputs
+            if not slot["of_block"]
+            for target in targets.get(slot["name"], ())
+        ]
         if len(results) == 1 and not any(slot["variadic"] for slot in self._outputs):
             return results[0]
         return tuple(results) if results else Operator(program, made)

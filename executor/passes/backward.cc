@@ -54,7 +54,8 @@ void AddSeed(Program& program, const std::string& loss, const VarType& type) {
   AppendOp(program, 0, std::move(op));
 }
 
-// Of a source that is written on the way, the last value that the loss was computed from.
+// Of a source that is written on the way: of a parameter the value that the run began with, of
+// others the last one that the loss was computed from.
 std::string GradientOf(const Program& program, BlockGradient& pass, const std::string& name,
                        const std::string& loss) {
   const std::vector<int> versions = pass.VersionsWithGradient(name);
@@ -66,7 +67,9 @@ std::string GradientOf(const Program& program, BlockGradient& pass, const std::s
                  "', so its gradient is not defined: write into a new variable",
                  ops.empty() ? "" : program.Place(WriterOf(program, name)));
   }
-  return pass.Gradient({name, versions.back()});
+  const proto::VarDesc* var = program.FindVarHere(0, name);
+  const bool first = var != nullptr && var->persistable();
+  return pass.Gradient({name, first ? versions.front() : versions.back()});
 }
 
 Gradients Append(Program& program, const std::string& loss,

@@ -23,6 +23,7 @@ enum class Storage : uint8_t {
   kArena,    // planned memory of the frame
   kScope,    // a persistable variable of the scope
   kFeed,     // memory that the caller gave
+  kConstant,  // computed when the plan was made
   kStack,    // a stack of tensors of the frame; its type is that of an element
 };
 
@@ -113,6 +114,8 @@ struct Plan : std::enable_shared_from_this<Plan> {
   std::vector<uint32_t> feed_slots;   // in the order of the feeds asked for
   std::vector<uint32_t> fetch_slots;  // in the order of the fetches asked for
   std::vector<uint32_t> scope_slots;
+  // Values that are the same in every run. Their ops stay in the plan, with nothing left to do.
+  std::unordered_map<uint32_t, Tensor> constants;
 
   // The slot of a variable as seen from a block, or 0.
   uint32_t FindSlot(int block, std::string_view name) const;

@@ -26,6 +26,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
       slots_of_block_(plan_->blocks.size()),
       shapes_(plan_->blocks.size(), PlanShape::kFast),
       bound_(plan_->blocks.size(), false),
+      opened_(plan_->blocks.size(), false),
       rows_(plan_->blocks.size(), -1),
       variants_(plan_->blocks.size()),
       resized_(plan_->resized_calls, nullptr) {
@@ -35,6 +36,8 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
     slots_.emplace_back(slot.storage == Storage::kNothing ? Tensor() : Tensor(slot.type));
     if (slot.storage == Storage::kArena)
       slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
+    if (slot.storage == Storage::kConstant)
+      slots_.back().data = plan_->constants.at(static_cast<uint32_t>(i)).data;
     if (slot.storage == Storage::kStack) slots_.back().data = &stacks_.emplace_back();
   }
 }
@@ -74,13 +77,20 @@ void Frame::BindScope(Scope& scope) {
   }
 }
 
-void Frame::EnterBlock(Level& level) {
+// The start of a block is a safe point: nothing of its own is alive, so its shape may change.
+void Frame::OpenBlock(int block) {
   if (hook_epoch_ != hook_epoch.load(std::memory_order_acquire)) [[unlikely]] {
     hook_epoch_ = hook_epoch.load(std::memory_order_acquire);
     hook_ = CurrentHook();
   }
   const PlanShape wanted = hook_ == nullptr ? PlanShape::kFast : PlanShape::kInspect;
-  if (!bound_[level.block] || shapes_[level.block] != wanted) UseShape(level.block, wanted);
+  if (!bound_[block] || shapes_[block] != wanted) UseShape(block, wanted);
+  opened_[block] = true;
+}
+
+void Frame::EnterBlock(Level& level) {
+  if (!opened_[level.block]) OpenBlock(level.block);
+  opened_[level.block] = false;
   if (hook_ != nullptr) {
     after_ = false;
     hook_->EnterBlock(*this);

@@ -22,6 +22,7 @@ class Frame final : public FrameView, public BlockRunner {
 
   // One pass over a block's instructions: the loop that everything runs through.
   void RunBlock(int block, uint64_t iteration) override;
+  void OpenBlock(int block) override;
   void ResizeBlock(int block, int64_t rows) override;
   const KernelCall& ResizedCall(uint32_t index) const override { return *resized_[index]; }
 
@@ -44,7 +45,6 @@ class Frame final : public FrameView, public BlockRunner {
 
   void BindFeeds(const std::vector<Feed>& feeds);
   void BindScope(Scope& scope);
-  // The start of a block is a safe point: nothing of its own is alive, so its shape may change.
   void EnterBlock(Level& level);
   void UseShape(int block, PlanShape shape);
   void RunWatched(const Instruction& instruction, Level& level);
@@ -57,6 +57,8 @@ class Frame final : public FrameView, public BlockRunner {
   std::deque<TensorStack> stacks_;
   std::vector<PlanShape> shapes_;
   std::vector<bool> bound_;
+  // Opened, and not run yet.
+  std::vector<bool> opened_;
   // Of resized blocks: rows, the variant in use, and its calls.
   std::vector<int64_t> rows_;
   std::vector<std::shared_ptr<const Variant>> variants_;

@@ -80,24 +80,6 @@ def test_while_repeats_its_block() -> None:
         assert (got, end) == (sum(range(count)), count)
 
 
-def test_no_gradient_through_while_is_said() -> None:
-    program = opstep.Program()
-    with opstep.program_guard(program, opstep.Program()):
-        x = layers.data("x", shape=[1])
-        x.stop_gradient = False
-        y = ops.mul(x, x)
-        i = layers.fill(shape=[], value=0, dtype="int64")
-        end = layers.fill(shape=[], value=3, dtype="int64")
-        go_on = ops.less(i, end)
-        with layers.While(go_on).block():
-            ops.mul(y, x, out=y)
-            ops.increment(i, out=i)
-            ops.less(i, end, out=go_on)
-        loss = ops.reduce_sum(y, keepdims=False)
-        with pytest.raises(opstep.Error, match=r"\[while\] has no gradient"):
-            opstep.append_backward(loss, [x])
-
-
 @pytest.mark.parametrize(
     ("op", "low", "high", "mean", "std"),
     [(ops.uniform, -1, 1, 0, 3**-0.5), (ops.normal, -6, 6, 0, 1)],

@@ -22,6 +22,8 @@ py::list Slots(const std::vector<SlotSchema>& slots) {
     one["dtypes"] = dtypes;
     one["optional"] = slot.optional;
     one["variadic"] = slot.variadic;
+    one["captures"] = slot.captures;
+    one["of_block"] = slot.of_block;
     one["shape_only"] = slot.shape_only;
     one["inplace_of"] = slot.inplace_of;
     out.append(one);
