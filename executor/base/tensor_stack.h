@@ -21,8 +21,8 @@ class TensorStack {
   void Pop(Tensor& to) {
     OPSTEP_CHECK(depth_ > 0, "there is no saved value left");
     const Tensor& entry = entries_[--depth_];
-    OPSTEP_CHECK(entry.type() == to.type(), "the saved value is ", entry.type().ToString(),
-                 " but ", to.type().ToString(), " is expected");
+    OPSTEP_CHECK(entry.type() == to.type(), "the saved value is ", entry.type().ToString(), " but ",
+                 to.type().ToString(), " is expected");
     if (entry.bytes() > 0) std::memcpy(to.data, entry.data, entry.bytes());
   }
 

@@ -48,8 +48,7 @@ std::string AttrText(const proto::Attr& attr) {
     case proto::Attr::kBlock:
       return "block " + std::to_string(attr.block());
     case proto::Attr::kBlocks:
-      return "blocks " +
-             List(attr.blocks().values(), [](int64_t v) { return std::to_string(v); });
+      return "blocks " + List(attr.blocks().values(), [](int64_t v) { return std::to_string(v); });
     case proto::Attr::kTensor: {
       const proto::TensorLiteral& t = attr.tensor();
       return std::string(NameOf(static_cast<DType>(t.dtype()))) +

@@ -66,8 +66,8 @@ class Verifier {
       Require(!var.name().empty(), "var-name", "a variable has no name");
       Require(vars_[block_].emplace(var.name(), &var).second, "var-name", "variable '", var.name(),
               "' is there twice");
-      Require(var.kind() == proto::TENSOR || var.kind() == proto::STACK, "var-kind", "variable '", var.name(),
-              "' is of no known kind");
+      Require(var.kind() == proto::TENSOR || var.kind() == proto::STACK, "var-kind", "variable '",
+              var.name(), "' is of no known kind");
       Require(proto::DataType_IsValid(var.dtype()) && var.dtype() != proto::DATA_TYPE_UNSPECIFIED,
               "var-dtype", "variable '", var.name(), "' has no known dtype");
       Require(var.dims_size() <= Dims::kMaxRank, "var-dims", "variable '", var.name(), "' has ",
@@ -108,8 +108,7 @@ class Verifier {
     Aliases(op, *schema);
   }
 
-  void Slots(const proto::OpDesc& op,
-             const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+  void Slots(const proto::OpDesc& op, const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
              const std::vector<SlotSchema>& schemas, std::string_view side) const {
     std::set<std::string> seen;
     for (const proto::Slot& slot : slots) {
@@ -130,7 +129,8 @@ class Verifier {
         Require(schema->captures || schema->stack == (var->kind() == proto::STACK), "var-kind",
                 side, " '", slot.name(), "' cannot be variable '", name, "' of its kind");
         Require(schema->of_block.empty() || side == "input" || vars_[home].count(name) != 0,
-                "block-input", "it hands '", name, "' to block ", home, ", which has no such variable");
+                "block-input", "it hands '", name, "' to block ", home,
+                ", which has no such variable");
       }
     }
     for (const SlotSchema& schema : schemas) {

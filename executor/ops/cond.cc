@@ -17,11 +17,11 @@ void Shape(ShapeContext& ctx) {
   CheckOneElement(ctx.in(0), "condition");
   const Names results = ctx.op().Inputs("true_results");
   const int n = CountOf(results), first = 1 + CountOf(ctx.op().Inputs("X"));
-  OPSTEP_CHECK(n == CountOf(ctx.op().Inputs("false_results")) &&
-                   n == CountOf(ctx.op().Outputs("out")),
-               "the true block gives ", n, " results, the false block ",
-               CountOf(ctx.op().Inputs("false_results")), ", and there are ",
-               CountOf(ctx.op().Outputs("out")), " outputs: the numbers must be equal");
+  OPSTEP_CHECK(
+      n == CountOf(ctx.op().Inputs("false_results")) && n == CountOf(ctx.op().Outputs("out")),
+      "the true block gives ", n, " results, the false block ",
+      CountOf(ctx.op().Inputs("false_results")), ", and there are ",
+      CountOf(ctx.op().Outputs("out")), " outputs: the numbers must be equal");
   for (int i = 0; i < n; ++i) {
     const VarType& yes = ctx.in(first + i);
     if (yes.dtype == DType::kNone) continue;  // the blocks have not been looked at yet
@@ -84,35 +84,34 @@ void Grad(GradContext& g) {
          {BlockAttr("true_block", made[0]), BlockAttr("false_block", made[1])});
 }
 
-const bool kCond =
-    Op("cond")
-        .Doc("Runs one of two blocks and gives its results.")
-        .In("condition", "one element: which block", kBools)
-        .In("X", "variables from outside that the blocks read or write", kEvery)
-        .Captures()
-        .In("true_results", "of the true block", kEvery)
-        .Variadic()
-        .OfBlock("true_block")
-        .In("false_results", "of the false block, as many and alike", kEvery)
-        .Variadic()
-        .OfBlock("false_block")
-        .Required("true_block", AttrType::kBlock, "runs when the condition holds")
-        .Required("false_block", AttrType::kBlock, "runs when it does not")
-        .Out("out", "the results of the block that ran", kEvery)
-        .Variadic()
-        .Out("written", "variables of X that the blocks write", kEvery)
-        .Captures()
-        .SideEffect()
-        .OwnTest()
-        .Shape(Shape)
-        .Prepare([](const PrepareContext& ctx) -> Kernel {
-          const OpView& op = ctx.op();
-          return WithState<State>(
-              Run, {op.Block("true_block"), op.Block("false_block"), CountOf(op.Inputs("X")),
-                    CountOf(op.Inputs("true_results"))});
-        })
-        .Grad(Grad)
-        .Register();
+const bool kCond = Op("cond")
+                       .Doc("Runs one of two blocks and gives its results.")
+                       .In("condition", "one element: which block", kBools)
+                       .In("X", "variables from outside that the blocks read or write", kEvery)
+                       .Captures()
+                       .In("true_results", "of the true block", kEvery)
+                       .Variadic()
+                       .OfBlock("true_block")
+                       .In("false_results", "of the false block, as many and alike", kEvery)
+                       .Variadic()
+                       .OfBlock("false_block")
+                       .Required("true_block", AttrType::kBlock, "runs when the condition holds")
+                       .Required("false_block", AttrType::kBlock, "runs when it does not")
+                       .Out("out", "the results of the block that ran", kEvery)
+                       .Variadic()
+                       .Out("written", "variables of X that the blocks write", kEvery)
+                       .Captures()
+                       .SideEffect()
+                       .OwnTest()
+                       .Shape(Shape)
+                       .Prepare([](const PrepareContext& ctx) -> Kernel {
+                         const OpView& op = ctx.op();
+                         return WithState<State>(
+                             Run, {op.Block("true_block"), op.Block("false_block"),
+                                   CountOf(op.Inputs("X")), CountOf(op.Inputs("true_results"))});
+                       })
+                       .Grad(Grad)
+                       .Register();
 
 }  // namespace
 }  // namespace opstep

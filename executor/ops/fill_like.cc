@@ -39,6 +39,8 @@ const bool kFillLike =
         .Attr(FloatAttr("value", 0.0), "the value")
         .Attr(DTypeAttr("dtype", DType::kNone), "its dtype; that of X unless given")
         .Out("out", "the tensor", kEvery)
+        .InplaceOf("X")
+        .Role(OpRole::kZeros)
         .Shape([](ShapeContext& ctx) {
           const DType dtype = DTypeLike(ctx.op(), ctx.in(0).dtype);
           ElementBits(dtype, ctx.op().Float("value"), "value");

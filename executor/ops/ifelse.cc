@@ -32,8 +32,8 @@ void Shape(ShapeContext& ctx) {
   OPSTEP_CHECK(condition.rank() == 1 || (condition.rank() == 2 && condition[1] == 1),
                "condition is ", condition.ToString(), ": it must be [rows] or [rows, 1]");
   OPSTEP_CHECK(s.n_results == CountOf(ctx.op().Inputs("false_results")), "the true block gives ",
-               s.n_results, " results, the false block ",
-               CountOf(ctx.op().Inputs("false_results")), ": the numbers must be equal");
+               s.n_results, " results, the false block ", CountOf(ctx.op().Inputs("false_results")),
+               ": the numbers must be equal");
   int64_t rows = condition[0];
   for (int i = 0; i < s.n_inputs; ++i) {
     const VarType& type = ctx.in(1 + i);
@@ -47,8 +47,7 @@ void Shape(ShapeContext& ctx) {
     const VarType& yes = ctx.in(s.results[0] + i);
     if (yes.dtype == DType::kNone) continue;  // the blocks have not been looked at yet
     VarType type = Merged(yes, ctx.in(s.results[1] + i), Cat("result ", i));
-    OPSTEP_CHECK(type.dims.rank() > 0 &&
-                     (type.dims[0] < 0 || rows < 0 || type.dims[0] == rows),
+    OPSTEP_CHECK(type.dims.rank() > 0 && (type.dims[0] < 0 || rows < 0 || type.dims[0] == rows),
                  "result ", i, " is ", type.ToString(), ": it must have a row for each row of the ",
                  "inputs");
     type.dims[0] = rows;

@@ -23,7 +23,9 @@ class ShapeContext {
   void set_out(int i, VarType type) { out_[i] = std::move(type); }
   const std::vector<VarType>& outs() const { return out_; }
   // The value of input i when it is known before the run (constants, shapes), else null.
-  const Tensor* value(int i) const { return i < static_cast<int>(values_.size()) ? values_[i] : nullptr; }
+  const Tensor* value(int i) const {
+    return i < static_cast<int>(values_.size()) ? values_[i] : nullptr;
+  }
   void set_values(std::vector<const Tensor*> values) { values_ = std::move(values); }
 
  private:
@@ -103,7 +105,7 @@ enum class OpRole {
   kCopy,
   // X, Y → out, in place of X.
   kAdd,
-  // X → out: zeros shaped as X.
+  // X → out, in place of X: zeros shaped as X.
   kZeros,
   // X, stack → stack, and stack → out: keep a value of a block's run for the gradient.
   kPush,

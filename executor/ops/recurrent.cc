@@ -75,8 +75,7 @@ void Run(KernelContext& ctx) {
     ctx.OpenBlock(s.block);
     for (int i = 0; i < s.n_sequences; ++i) {
       Tensor& to = ctx.out(i);
-      if (to.numel > 0)
-        std::memcpy(to.data, ctx.in(i).as<char>() + t * to.bytes(), to.bytes());
+      if (to.numel > 0) std::memcpy(to.data, ctx.in(i).as<char>() + t * to.bytes(), to.bytes());
     }
     for (int i = 0; i < s.n_memories; ++i) CopyValue(ctx.out(s.final + i), ctx.out(s.memories + i));
     ctx.RunBlock(s.block, static_cast<uint64_t>(t));

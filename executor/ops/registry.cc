@@ -19,15 +19,21 @@ Op& Op::Doc(std::string doc) {
 }
 
 Op& Op::In(std::string name, std::string doc, DTypeSet dtypes) {
-  def_.schema.inputs.push_back(
-      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}, .of_block = {}});
+  def_.schema.inputs.push_back({.name = std::move(name),
+                                .doc = std::move(doc),
+                                .dtypes = dtypes,
+                                .inplace_of = {},
+                                .of_block = {}});
   last_is_output_ = false;
   return *this;
 }
 
 Op& Op::Out(std::string name, std::string doc, DTypeSet dtypes) {
-  def_.schema.outputs.push_back(
-      {.name = std::move(name), .doc = std::move(doc), .dtypes = dtypes, .inplace_of = {}, .of_block = {}});
+  def_.schema.outputs.push_back({.name = std::move(name),
+                                 .doc = std::move(doc),
+                                 .dtypes = dtypes,
+                                 .inplace_of = {},
+                                 .of_block = {}});
   last_is_output_ = true;
   return *this;
 }

@@ -54,8 +54,7 @@ const bool kSwitch =
         .OwnTest()
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return WithState<State>(Run,
-                                  {ctx.op().Blocks(), CountOf(ctx.op().Inputs("conditions"))});
+          return WithState<State>(Run, {ctx.op().Blocks(), CountOf(ctx.op().Inputs("conditions"))});
         })
         .Grad(Grad)
         .Register();

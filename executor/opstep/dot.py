@@ -58,7 +58,8 @@ class _Picture:
             node = f"op_{op.id}"
             lines.append(f"{indent}{node} [{self._look(fields)}];")
             for names in fields["inputs"].values():
-                for name in filter(None, names):
+                # An op that runs blocks also names variables inside them.
+                for name in filter(block.has_var, names):
                     variable = block.var(name)
                     self._edge(self._source(variable, writers), node, variable)
             for inner in self._inner_blocks(block, op, fields["attrs"]):
@@ -71,16 +72,21 @@ class _Picture:
                     first = f"op_{inner.ops[0].id}"
                     self._edges.append(f"  {node} -> {first} [style=dashed];")
             for names in fields["outputs"].values():
-                for name in filter(None, names):
+                for name in filter(block.has_var, names):
                     self._write(block.var(name), node, writers)
         return lines
 
     def _inner_blocks(self, block: Block, op: Operator, attrs: dict[str, object]) -> list[Block]:
-        """The blocks that the op runs: its attributes of type block."""
+        """The blocks that the op runs: its attributes of type block or blocks."""
         from opstep import _core
 
         kinds = {attr["name"]: attr["type"] for attr in _core.op(op.type)["attrs"]}
-        indexes = [value for name, value in attrs.items() if kinds[name] == "block"]
+        indexes: list[object] = []
+        for name, value in attrs.items():
+            if kinds[name] == "block":
+                indexes.append(value)
+            elif kinds[name] == "blocks" and isinstance(value, list):
+                indexes += value
         return [self._program.blocks[int(str(index))] for index in indexes]
 
     def _look(self, fields: dict[str, object]) -> str:

@@ -95,8 +95,10 @@ Gradients Append(Program& program, const std::string& loss,
     OPSTEP_CHECK(!gradient.empty() || wanted.empty(), "'", loss, "' does not depend on '", name,
                  "', so there is no gradient for it");
   }
-  RefreshCaptures(program);
-  Verify(program.desc(), FindSchema);
+  proto::ProgramDesc complete = program.desc();
+  RefreshCaptures(complete);
+  Verify(complete, FindSchema);
+  program.Restore(complete);
   return result;
 }
 

@@ -62,11 +62,10 @@ void BlockGradient::FindPath(const std::set<Value>& sources, const std::set<Valu
   std::set<Value> depends = sources;
   std::vector<bool> forward(ops_.size());
   for (int i = 0; i < n; ++i) {
-    forward[i] = std::any_of(
-        reads_[i].begin(), reads_[i].end(),
-        [&](const std::string& name) { return depends.count({name, Version(name, i)}) != 0; });
-    const bool flows =
-        GetOp(ops_[i].type()).grad != nullptr || !OpView(ops_[i]).Blocks().empty();
+    forward[i] = std::any_of(reads_[i].begin(), reads_[i].end(), [&](const std::string& name) {
+      return depends.count({name, Version(name, i)}) != 0;
+    });
+    const bool flows = GetOp(ops_[i].type()).grad != nullptr || !OpView(ops_[i]).Blocks().empty();
     forward[i] = forward[i] && flows;
     if (!forward[i]) continue;
     for (const std::string& name : writes_[i]) {
@@ -103,8 +102,7 @@ std::vector<std::string> BlockGradient::Reached(const std::vector<std::string>& 
         std::any_of(writes_[i].begin(), writes_[i].end(), [&](const std::string& name) {
           return leads.count({name, Version(name, i + 1)}) != 0 && Differentiable(name);
         });
-    const bool flows =
-        GetOp(ops_[i].type()).grad != nullptr || !OpView(ops_[i]).Blocks().empty();
+    const bool flows = GetOp(ops_[i].type()).grad != nullptr || !OpView(ops_[i]).Blocks().empty();
     if (!reaches || !flows) continue;
     for (const std::string& name : reads_[i]) {
       if (Differentiable(name)) leads.insert({name, Version(name, i)});
@@ -231,9 +229,8 @@ std::string BlockGradient::Save(const Value& value) {
   const auto [it, added] = saved_.try_emplace(value);
   if (!added) return it->second;
   const proto::OpDesc& link = Link(value);
-  const std::string base = value.version == FinalVersion(value.name)
-                               ? value.name
-                               : Cat(value.name, "@", value.version);
+  const std::string base =
+      value.version == FinalVersion(value.name) ? value.name : Cat(value.name, "@", value.version);
   const auto slot = [](auto* slots, const std::string& name, const std::string& var) {
     proto::Slot& added = *slots->Add();
     added.set_name(name);

@@ -120,7 +120,7 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
   try {
     const OpSchema& schema = GetOp(op.type()).schema;
     FillAttrs(op, schema);
-    FillCaptures(program, block, op);
+    FillCaptures(program.desc(), block, op);
     OrderSlots(*op.mutable_inputs(), schema.inputs, "input");
     OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
     const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));

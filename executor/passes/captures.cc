@@ -57,16 +57,18 @@ void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
 
 }  // namespace
 
-void FillCaptures(const Program& program, int block, proto::OpDesc& op) {
+void FillCaptures(const proto::ProgramDesc& program, int block, proto::OpDesc& op) {
   const std::vector<int> blocks = OpView(op).Blocks();
   if (blocks.empty()) return;
   NameList used, written;
   for (const int inner : blocks) {
-    OPSTEP_CHECK(inner > 0 && inner < program.block_count(), "block ", inner, " does not exist");
+    OPSTEP_CHECK(inner > 0 && inner < program.blocks_size(), "block ", inner, " does not exist");
+    std::set<std::string_view> own;
+    for (const proto::VarDesc& var : program.blocks(inner).vars()) own.insert(var.name());
     const auto outside = [&](const Arg& arg) {
-      return arg.block == inner && program.FindVarHere(inner, arg.name) == nullptr;
+      return arg.block == inner && own.count(arg.name) == 0;
     };
-    for (const proto::OpDesc& one : program.block(inner).ops()) {
+    for (const proto::OpDesc& one : program.blocks(inner).ops()) {
       for (const Arg& arg : InputArgs(one, inner)) {
         if (outside(arg)) used.Add(arg.name);
       }
@@ -86,12 +88,11 @@ void FillCaptures(const Program& program, int block, proto::OpDesc& op) {
   SetSlot(*op.mutable_outputs(), schema.outputs, written.names());
 }
 
-void RefreshCaptures(Program& program) {
+void RefreshCaptures(proto::ProgramDesc& program) {
   // Inner blocks come after the blocks around them.
-  for (int block = program.block_count() - 1; block >= 0; --block) {
-    for (const proto::OpDesc& op : program.block(block).ops()) {
-      if (!OpView(op).Blocks().empty()) FillCaptures(program, block, *program.MutableOp(op.id()));
-    }
+  for (int block = program.blocks_size() - 1; block >= 0; --block) {
+    for (proto::OpDesc& op : *program.mutable_blocks(block)->mutable_ops())
+      FillCaptures(program, block, op);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "ir/verify.h"
 #include "ops/infer.h"
 #include "ops/op.h"
+#include "passes/captures.h"
 
 namespace opstep {
 namespace {
@@ -33,9 +34,8 @@ bool AnyIn(const std::vector<std::string>& names, const NameSet& set) {
 template <typename F>
 void Within(const proto::ProgramDesc& program, const proto::OpDesc& op, F&& f) {
   f(op);
-  for (const proto::Attr& attr : op.attrs()) {
-    if (attr.value_case() != proto::Attr::kBlock) continue;
-    for (const proto::OpDesc& inner : program.blocks(attr.block()).ops()) Within(program, inner, f);
+  for (const int block : OpView(op).Blocks()) {
+    for (const proto::OpDesc& inner : program.blocks(block).ops()) Within(program, inner, f);
   }
 }
 
@@ -55,11 +55,19 @@ void CopyBlock(const proto::ProgramDesc& from, int block, int parent, proto::Pro
   to.mutable_blocks(index)->set_parent(parent);
   for (int i = 0; i < to.blocks(index).ops_size(); ++i) {
     for (int a = 0; a < to.blocks(index).ops(i).attrs_size(); ++a) {
-      const proto::Attr& attr = to.blocks(index).ops(i).attrs(a);
-      if (attr.value_case() != proto::Attr::kBlock) continue;
-      const int child = attr.block();
-      to.mutable_blocks(index)->mutable_ops(i)->mutable_attrs(a)->set_block(to.blocks_size());
-      CopyBlock(from, child, index, to);
+      // By value: `to` grows, and its parts move.
+      proto::Attr attr = to.blocks(index).ops(i).attrs(a);
+      if (attr.value_case() == proto::Attr::kBlock) {
+        const int child = attr.block();
+        attr.set_block(to.blocks_size());
+        CopyBlock(from, child, index, to);
+      }
+      for (int b = 0; b < attr.blocks().values_size(); ++b) {
+        const int child = static_cast<int>(attr.blocks().values(b));
+        attr.mutable_blocks()->set_values(b, to.blocks_size());
+        CopyBlock(from, child, index, to);
+      }
+      *to.mutable_blocks(index)->mutable_ops(i)->mutable_attrs(a) = attr;
     }
   }
 }
@@ -84,6 +92,32 @@ proto::ProgramDesc Keep(const proto::ProgramDesc& program, const std::vector<boo
   result.clear_blocks();
   CopyBlock(chosen, 0, -1, result);
   return result;
+}
+
+// Takes out what saves values for gradients that are not there.
+void DropUnusedStacks(proto::ProgramDesc& program) {
+  NameSet needed;
+  for (const proto::BlockDesc& block : program.blocks()) {
+    for (const proto::OpDesc& op : block.ops()) {
+      if (GetOp(op.type()).role == OpRole::kPop) needed.insert(Inputs(op)[0]);
+    }
+  }
+  for (proto::BlockDesc& block : *program.mutable_blocks()) {
+    auto& ops = *block.mutable_ops();
+    ops.erase(std::remove_if(ops.begin(), ops.end(),
+                             [&](const proto::OpDesc& op) {
+                               return GetOp(op.type()).role == OpRole::kPush &&
+                                      needed.count(Outputs(op)[0]) == 0;
+                             }),
+              ops.end());
+    auto& vars = *block.mutable_vars();
+    vars.erase(std::remove_if(vars.begin(), vars.end(),
+                              [&](const proto::VarDesc& var) {
+                                return var.kind() == proto::STACK && needed.count(var.name()) == 0;
+                              }),
+               vars.end());
+  }
+  RefreshCaptures(program);
 }
 
 // Tells an op that knows the difference that this is a test. What it keeps between steps of
@@ -147,6 +181,7 @@ proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
   for (proto::BlockDesc& block : *result.mutable_blocks()) {
     for (proto::OpDesc& op : *block.mutable_ops()) EndTraining(op);
   }
+  DropUnusedStacks(result);
   Verify(result, &FindSchema);
   return result;
 }
@@ -174,6 +209,7 @@ proto::ProgramDesc Prune(const proto::ProgramDesc& program,
     });
   }
   proto::ProgramDesc result = Keep(program, keep, {targets.begin(), targets.end()});
+  DropUnusedStacks(result);
   Verify(result, &FindSchema);
   return result;
 }

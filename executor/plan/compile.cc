@@ -137,6 +137,8 @@ class Compiler {
       OPSTEP_CHECK(
           slot != 0 && (defined_.count(slot) != 0 || plan_->slots[slot].storage != Storage::kArena),
           "cannot fetch '", name, "': no op of program '", program_->name(), "' computes it");
+      if (plan_->slots[slot].storage == Storage::kArena)
+        plan_->slots[slot].storage = Storage::kFetch;
       plan_->fetch_slots.push_back(slot);
     }
   }
@@ -259,8 +261,7 @@ class Compiler {
       const SlotPlan& plan = plan_->slots[slot];
       OPSTEP_CHECK(
           before.count(slot) != 0 || Inside(plan.block, child) || plan.storage != Storage::kArena,
-          "'",
-          plan.name, "' is written only inside a block that may not run: assign to it before");
+          "'", plan.name, "' is written only inside a block that may not run: assign to it before");
     }
     defined_ = std::move(before);
   }

@@ -20,9 +20,7 @@ struct Buffer {
 
 class Planner {
  public:
-  explicit Planner(Plan& plan) : plan_(plan), home_(plan.slots.size(), -1) {
-    for (const uint32_t slot : plan.fetch_slots) fetched_.push_back(slot);
-  }
+  explicit Planner(Plan& plan) : plan_(plan), home_(plan.slots.size(), -1) {}
 
   void Run() {
     plan_.fast_bytes = Layout(0);
@@ -63,8 +61,7 @@ class Planner {
     }
     std::vector<uint32_t> order;
     for (auto& [slot, use] : uses) {
-      const bool kept = plan_.slots[slot].whole_block ||
-                        std::find(fetched_.begin(), fetched_.end(), slot) != fetched_.end();
+      const bool kept = plan_.slots[slot].whole_block;
       plan_.slots[slot].released_after = kept ? SlotPlan::kNever : use.last;
       if (kept) use.last = end;
       order.push_back(slot);
@@ -185,7 +182,6 @@ class Planner {
   Plan& plan_;
   // Index of a slot's buffer while its block is laid out.
   std::vector<int> home_;
-  std::vector<uint32_t> fetched_;
 };
 
 }  // namespace

@@ -19,12 +19,13 @@ namespace opstep {
 
 // Where a slot's memory comes from.
 enum class Storage : uint8_t {
-  kNothing,  // slot 0: stands for every missing optional variable
-  kArena,    // planned memory of the frame
-  kScope,    // a persistable variable of the scope
-  kFeed,     // memory that the caller gave
+  kNothing,   // slot 0: stands for every missing optional variable
+  kArena,     // planned memory of the frame
+  kScope,     // a persistable variable of the scope
+  kFeed,      // memory that the caller gave
+  kFetch,     // memory that the caller gets
   kConstant,  // computed when the plan was made
-  kStack,    // a stack of tensors of the frame; its type is that of an element
+  kStack,     // a stack of tensors of the frame; its type is that of an element
 };
 
 struct SlotPlan {

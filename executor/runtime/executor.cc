@@ -29,8 +29,7 @@ std::vector<Tensor> CompiledPlan::Run(const std::vector<Feed>& feeds, Scope& sco
   // A frame whose run fails is not used again.
   std::unique_ptr<Frame> frame = TakeFrame();
   frame->Run(feeds, scope);
-  std::vector<Tensor> fetched;
-  for (const uint32_t slot : plan_->fetch_slots) fetched.push_back(frame->Fetch(slot));
+  std::vector<Tensor> fetched = frame->Fetch();
   GiveBack(std::move(frame));
   return fetched;
 }

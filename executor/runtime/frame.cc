@@ -45,17 +45,35 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
 void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
   BindFeeds(feeds);
   BindScope(scope);
+  for (const uint32_t slot : plan_->fetch_slots) {
+    if (plan_->slots[slot].storage != Storage::kFetch || slots_[slot].owner != nullptr) continue;
+    slots_[slot].owner = AllocateAligned(slots_[slot].bytes());
+    slots_[slot].data = slots_[slot].owner.get();
+  }
   for (TensorStack& stack : stacks_) stack.Clear();
   step_ = plan_->program->runs().fetch_add(1) + 1;
   const ActiveRun active(*plan_);
   RunBlock(0, 0);
 }
 
-Tensor Frame::Fetch(uint32_t slot) const {
-  const Tensor& from = slots_[slot];
-  Tensor copy = Tensor::Allocate(from.type());
-  if (from.bytes() != 0) std::memcpy(copy.data, from.data, from.bytes());
-  return copy;
+std::vector<Tensor> Frame::Fetch() {
+  std::vector<Tensor> fetched;
+  for (const uint32_t slot : plan_->fetch_slots) {
+    Tensor& from = slots_[slot];
+    Tensor& to = fetched.emplace_back();
+    if (plan_->slots[slot].storage == Storage::kFetch && from.owner != nullptr) {
+      // The caller gets the memory; a second fetch of the same variable copies from it.
+      to = from;
+      from.owner = nullptr;
+      continue;
+    }
+    to = Tensor::Allocate(from.type());
+    if (from.bytes() != 0) std::memcpy(to.data, from.data, from.bytes());
+  }
+  for (const uint32_t slot : plan_->fetch_slots) {
+    if (plan_->slots[slot].storage == Storage::kFetch) slots_[slot].data = nullptr;
+  }
+  return fetched;
 }
 
 void Frame::BindFeeds(const std::vector<Feed>& feeds) {
@@ -101,16 +119,15 @@ void Frame::ResizeBlock(int block, int64_t rows) {
   std::vector<int64_t> key{rows};
   for (int b = plan_->blocks[block].parent; b >= 0; b = plan_->blocks[b].parent)
     key.push_back(rows_[b]);
-  std::shared_ptr<const Variant> variant = plan_->VariantOf(
-      block, key, [this](uint32_t slot) { return slots_[slot].type(); });
+  std::shared_ptr<const Variant> variant =
+      plan_->VariantOf(block, key, [this](uint32_t slot) { return slots_[slot].type(); });
   rows_[block] = rows;
   if (variant == variants_[block]) return;
   for (const auto& [slot, type] : variant->types) {
     slots_[slot].dims = type.dims;
     slots_[slot].numel = type.dims.numel();
   }
-  for (size_t i = 0; i < variant->code.size(); ++i)
-    resized_[variant->index[i]] = &variant->code[i];
+  for (size_t i = 0; i < variant->code.size(); ++i) resized_[variant->index[i]] = &variant->code[i];
   variants_[block] = std::move(variant);
 }
 

@@ -17,8 +17,8 @@ class Frame final : public FrameView, public BlockRunner {
 
   // Runs the plan once. Values are there until the next Run.
   void Run(const std::vector<Feed>& feeds, Scope& scope);
-  // A copy that owns its memory.
-  Tensor Fetch(uint32_t slot) const;
+  // The fetched values of the latest run, each with memory of its own: once after a run.
+  std::vector<Tensor> Fetch();
 
   // One pass over a block's instructions: the loop that everything runs through.
   void RunBlock(int block, uint64_t iteration) override;

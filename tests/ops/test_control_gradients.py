@@ -304,7 +304,9 @@ def test_ifelse_splits_and_merges_rows() -> None:
         if c.any():
             expected[c] = np.tanh((x[c] - x[c].mean(0)) @ w)
         expected[~c] = (x[~c] @ w) * y[~c]
-        (got,) = exe.run(net.program, feed={"x": x, "y": y, "w": w, "c": c}, fetch_list=[net.result])
+        (got,) = exe.run(
+            net.program, feed={"x": x, "y": y, "w": w, "c": c}, fetch_list=[net.result]
+        )
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
