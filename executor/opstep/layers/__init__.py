@@ -6,17 +6,9 @@ Names: `fc_0` has the ops `fc_0.matmul`, `fc_0.add` and `fc_0.relu`, the paramet
 
 from opstep.control_flow import (
     IfElse as IfElse,
-)
-from opstep.control_flow import (
     Recurrent as Recurrent,
-)
-from opstep.control_flow import (
     Switch as Switch,
-)
-from opstep.control_flow import (
     While as While,
-)
-from opstep.control_flow import (
     cond as cond,
 )
 from opstep.layers.activation import (
