@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 
@@ -27,10 +26,6 @@ void InChild() {
 
 const bool kReady = [] {
   pthread_atfork(nullptr, nullptr, InChild);
-  if (const char* text = std::getenv("OPSTEP_NUM_THREADS")) {
-    const int64_t n = std::atoll(text);
-    if (n >= 1) count = static_cast<int>(std::min(n, kMost));
-  }
   return true;
 }();
 

@@ -11,7 +11,7 @@ namespace opstep {
 // and gives them to ParallelFor, so that results are the same with any number of threads. What a
 // piece calls (oneDNN too) runs on the piece's own thread.
 
-// How many threads a run may use for one op. At first OPSTEP_NUM_THREADS, or 1.
+// How many threads a run may use for one op; at first 1.
 int NumThreads();
 void SetNumThreads(int64_t n);
 

@@ -14,13 +14,22 @@ exe.run(opstep.default_startup_program())
 import os as _os
 import threading as _threading
 
-from opstep import _core
-from opstep._core import Error
+# Threads that wait for work spin only shortly: long spinning takes milliseconds from whoever else
+# wants the processor. Read when the library loads; not for children.
+_spin = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & _os.environ.keys()
+if _spin:
+    _os.environ["GOMP_SPINCOUNT"] = "2000"
+
+from opstep import _core  # noqa: E402
+from opstep._core import Error  # noqa: E402
+
+if _spin:
+    del _os.environ["GOMP_SPINCOUNT"]
 
 _core.hide_frames_below(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 _core.set_main_thread(_threading.main_thread().ident)
 
-from opstep import clip, debug, initializer, layers, lr, ops, optimizer  # noqa: E402
+from opstep import clip, debug, initializer, layers, lr, ops, optimizer, threads  # noqa: E402
 from opstep.backward import append_backward  # noqa: E402
 from opstep.context import (  # noqa: E402
     default_main_program,
@@ -46,6 +55,7 @@ from opstep.model import (  # noqa: E402
     save_params,
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
 from opstep.version import __version__ as __version__  # noqa: E402
 
@@ -66,6 +76,7 @@ __all__ = [
     "debug",
     "default_main_program",
     "default_startup_program",
+    "get_num_threads",
     "global_scope",
     "initializer",
     "layers",
@@ -81,6 +92,8 @@ __all__ = [
     "save_model",
     "save_params",
     "scope_guard",
+    "set_num_threads",
 ]
 
+threads._start()
 debug._start()

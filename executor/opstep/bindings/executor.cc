@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "opstep/bindings/bindings.h"
+#include "ops/threads.h"
 
 namespace opstep::python {
 namespace {
@@ -98,6 +99,8 @@ void BindExecutor(py::module_& m) {
       .def(py::init<std::shared_ptr<Program>, std::vector<std::string>, std::vector<std::string>,
                     std::shared_ptr<Scope>>())
       .def("__call__", &Callable::operator());
+  m.def("set_num_threads", &SetNumThreads);
+  m.def("get_num_threads", &NumThreads);
 }
 
 }  // namespace opstep::python

@@ -1,0 +1,32 @@
+"""How many threads an op may use. Results are the same bits with any number of them.
+
+One is the default: small ops gain nothing, and a debugger shows a simpler process. The variable
+OPSTEP_NUM_THREADS sets the number at the start.
+"""
+
+from __future__ import annotations
+
+import os
+
+from opstep import _core
+from opstep._core import Error
+
+
+def set_num_threads(n: int) -> None:
+    """Let each op of a run use up to `n` threads; large ops do, small ones stay on one."""
+    _core.set_num_threads(n)
+
+
+def get_num_threads() -> int:
+    """How many threads an op may use; 1 after a fork."""
+    return _core.get_num_threads()
+
+
+def _start() -> None:
+    text = os.environ.get("OPSTEP_NUM_THREADS")
+    if not text:
+        return
+    try:
+        set_num_threads(int(text))
+    except (ValueError, Error):
+        raise Error(f"OPSTEP_NUM_THREADS is '{text}': it must be a number from 1 to 256") from None
