@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opstep
-from opstep import layers, ops
+from opstep import _core, layers, ops
 
 Arrays = dict[str, np.ndarray]
 Build = Callable[[dict[str, opstep.Variable]], opstep.Variable]
@@ -47,15 +47,22 @@ class Net:
         fetched = self.run([gradients[n] for n in self.floats], self.feed)
         for name, got in zip(self.floats, fetched, strict=True):
             np.testing.assert_allclose(got, numeric[name], rtol=1e-6, atol=1e-7, err_msg=name)
-        # Once more with the same frame, then from a file: the same bits.
+        # From a file, twice in one frame, watched and not: the same bits.
         again = opstep.Program.from_bytes(self.program.to_bytes())
         names = [gradients[n].name for n in self.floats]
         exe = opstep.Executor()
-        for _ in range(2):
-            for got, value in zip(
-                exe.run(again, feed=self.feed, fetch_list=names), fetched, strict=True
-            ):
+        for watched in (False, True, False):
+            hook = _core.CountingHook()
+            if watched:
+                hook.install()
+            try:
+                values = exe.run(again, feed=self.feed, fetch_list=names)
+            finally:
+                hook.remove()
+            for got, value in zip(values, fetched, strict=True):
                 np.testing.assert_array_equal(got, value)
+            assert (hook.before > 0) == watched
+            assert hook.before == hook.after and hook.entered == hook.left
 
     def numeric(self, name: str) -> np.ndarray:
         step = 1e-6
