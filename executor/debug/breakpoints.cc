@@ -37,8 +37,11 @@ struct Matches {
   }
   // A body whose op was made on the same line is part of that op's run.
   bool StartsRun(size_t block, uint32_t index) const {
-    if (index > 0) return !hit[block][index - 1] || visit[block][index - 1] != visit[block][index];
     const BlockPlan& b = plan.blocks[block];
+    for (uint32_t before = index; before-- > 0;) {
+      if (IsQuiet(*b.code[before].op)) continue;
+      return !hit[block][before] || visit[block][before] != visit[block][index];
+    }
     return b.parent < 0 || !hit[b.parent][b.parent_index];
   }
 };
@@ -89,13 +92,16 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
     uint32_t run_start = 0;
     bool inside = false;  // of a run that began in an outer block
+    bool any = false;
     for (const Instruction& instruction : plan.blocks[block].code) {
       const uint32_t index = instruction.index;
       if (!matches.hit[block][index]) continue;
-      if (const bool starts = matches.StartsRun(block, index); starts || index == 0) {
+      const bool starts = matches.StartsRun(block, index);
+      if (starts || !any) {
         run_start = index;
         inside = !starts;
       }
+      any = true;
       // Without a condition the first op of a run says it all; with one, any op of it may.
       if (line && !spec.has_condition() && (inside || run_start != index)) {
         entry.ops.emplace(plan.program_id, instruction.op_id);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/op.h"
+
 namespace opstep {
 namespace {
 
@@ -34,6 +36,7 @@ std::shared_ptr<KnownPlan> Plans::Add(const Plan& plan) {
     for (const Instruction& instruction : block.code) {
       OpFacts& op = facts[instruction.index];
       op.line = LineNumber(plan, *instruction.op);
+      op.quiet = IsQuiet(*instruction.op);
       // The ops inside a body are looked at themselves; the op that runs it makes nothing.
       if (!OpView(*instruction.op).Blocks().empty()) continue;
       const uint32_t* in = instruction.args;
@@ -118,6 +121,11 @@ uint32_t Plans::LineNumber(const Plan& plan, const proto::OpDesc& op) {
     key = Cat(plan.program_id, "#", op.id());
   }
   return lines_.emplace(std::move(key), static_cast<uint32_t>(lines_.size() + 1)).first->second;
+}
+
+bool IsQuiet(const proto::OpDesc& op) {
+  const OpDef* def = FindOp(op.type());
+  return def != nullptr && def->role == OpRole::kPush;
 }
 
 void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info) {

@@ -26,6 +26,7 @@ struct Binding {
 // What the debugger knows of one instruction.
 struct OpFacts {
   uint32_t line = 0;           // see Position
+  bool quiet = false;          // see Position
   bool float_outputs = false;  // NaN and Inf are looked for
   bool rewrites_input =
       false;  // an input is also an output, so it must be looked at before the op runs
@@ -70,6 +71,9 @@ class Plans {
   std::unordered_map<uint32_t, uint64_t> newest_;  // program → plan
   std::unordered_map<std::string, uint32_t> lines_;
 };
+
+// Does the op only save a value for the gradient?
+bool IsQuiet(const proto::OpDesc& op);
 
 // What the wire tells of an op.
 void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info);

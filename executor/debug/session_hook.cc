@@ -35,7 +35,9 @@ void Guarded(F&& f) {
 }
 
 Position PositionOf(const ThreadState& thread, const KnownPlan& known, const Activation& where) {
-  return {thread.run, known.depth[where.block], where.block, where.iteration, known.At(where).line};
+  const OpFacts& facts = known.At(where);
+  return {thread.run, known.depth[where.block], where.block, where.iteration, facts.line,
+          facts.quiet};
 }
 
 // One number for one entry into a block: all iterations around it count.

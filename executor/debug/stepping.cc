@@ -15,7 +15,7 @@ bool Stepper::EndsAt(const Position& at) const {
   if (at.run != from_.run) return true;
   switch (mode_) {
     case StepMode::kOut:
-      return at.depth < from_.depth;
+      return at.depth < from_.depth && !at.quiet;
     case StepMode::kOver:
       if (at.depth > from_.depth) return false;
       break;
@@ -23,6 +23,7 @@ bool Stepper::EndsAt(const Position& at) const {
       break;
   }
   if (unit_ == StepUnit::kOp) return true;
+  if (at.quiet) return false;
   // Going down into a body, up out of it, or around it once more leaves the line even if every
   // op there was made on it.
   return at.line != from_.line || at.depth != from_.depth || at.block != from_.block ||

@@ -14,6 +14,8 @@ struct Position {
   int block = 0;
   uint64_t iteration = 0;
   uint32_t line = 0;  // the user's line that made the op, as a number; forward and gradient differ
+  // The op only saves a value for the gradient: nothing to see for one who goes line by line.
+  bool quiet = false;
 };
 
 // Decides at each op of a thread whether a step ends there. Steps count ops that are about to run,

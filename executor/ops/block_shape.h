@@ -29,6 +29,12 @@ inline void CheckOneElement(const VarType& type, std::string_view name) {
                ": it must have one element");
 }
 
+inline void CheckCount(const OpView& op, std::string_view slot, int expected) {
+  const size_t count = op.Outputs(slot).size() + op.Inputs(slot).size();
+  OPSTEP_CHECK(static_cast<int>(count) == expected, "it has ", count, " ", slot, " but needs ",
+               expected);
+}
+
 inline int CountOf(const Names& names) { return static_cast<int>(names.size()); }
 
 // Two results that stand for one: sizes that only one of them knows are taken from it.

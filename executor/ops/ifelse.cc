@@ -34,6 +34,9 @@ void Shape(ShapeContext& ctx) {
   OPSTEP_CHECK(s.n_results == CountOf(ctx.op().Inputs("false_results")), "the true block gives ",
                s.n_results, " results, the false block ", CountOf(ctx.op().Inputs("false_results")),
                ": the numbers must be equal");
+  CheckCount(ctx.op(), "true_inputs", s.n_inputs);
+  CheckCount(ctx.op(), "false_inputs", s.n_inputs);
+  CheckCount(ctx.op(), "out", s.n_results);
   int64_t rows = condition[0];
   for (int i = 0; i < s.n_inputs; ++i) {
     const VarType& type = ctx.in(1 + i);

@@ -39,6 +39,10 @@ void Shape(ShapeContext& ctx) {
   OPSTEP_CHECK(CountOf(op.Inputs("updates")) == s.n_memories, "there are ", s.n_memories,
                " memories and ", CountOf(op.Inputs("updates")),
                " updates: each memory needs the value for the next step");
+  CheckCount(op, "step_inputs", s.n_sequences);
+  CheckCount(op, "memories", s.n_memories);
+  CheckCount(op, "outputs", s.n_outputs);
+  CheckCount(op, "final", s.n_memories);
   int64_t steps = -1;
   for (int i = 0; i < s.n_sequences; ++i) {
     const Dims& dims = ctx.in(i).dims;

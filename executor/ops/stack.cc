@@ -44,7 +44,8 @@ const bool kPop =
           ctx.set_out(0, ctx.in(0));
           ctx.set_out(1, ctx.in(0));
         })
-        .Prepare([](const PrepareContext&) -> Kernel {
+        .Prepare([](const PrepareContext& ctx) -> Kernel {
+          OPSTEP_CHECK(ctx.in(0).dtype != DType::kNone, "nothing is ever saved on the stack");
           return {[](KernelContext& ctx) { StackOf(ctx.in(0)).Pop(ctx.out(0)); }, nullptr};
         })
         .Register();

@@ -76,10 +76,13 @@ class Specializer {
   void One(int block, const Instruction& instruction) {
     const proto::OpDesc& op = *instruction.op;
     const uint32_t* args = instruction.args;
-    const std::vector<Arg> out_args = OutputArgs(op, block);
+    const std::vector<Arg> in_args = InputArgs(op, block), out_args = OutputArgs(op, block);
     const auto infer = [&](bool handed) {
       std::vector<VarType> in_types;
-      for (int i = 0; i < instruction.n_in; ++i) in_types.push_back(TypeOf(args[i]));
+      for (int i = 0; i < instruction.n_in; ++i) {
+        // Results of its blocks are not known before the blocks.
+        in_types.push_back(handed && in_args[i].inner() ? VarType{} : TypeOf(args[i]));
+      }
       const std::vector<VarType> types = InferTypes(op, in_types);
       for (int i = 0; i < instruction.n_out; ++i) {
         if (!handed || out_args[i].inner()) Set(args[instruction.n_in + i], types[i]);

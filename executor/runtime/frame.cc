@@ -123,6 +123,12 @@ void Frame::ResizeBlock(int block, int64_t rows) {
       plan_->VariantOf(block, key, [this](uint32_t slot) { return slots_[slot].type(); });
   rows_[block] = rows;
   if (variant == variants_[block]) return;
+  // The variant has calls for the blocks inside too: they are to be resized anew.
+  for (size_t inner = block + 1; inner < variants_.size(); ++inner) {
+    int b = static_cast<int>(inner);
+    while (b > block) b = plan_->blocks[b].parent;
+    if (b == block) variants_[inner] = nullptr;
+  }
   for (const auto& [slot, type] : variant->types) {
     slots_[slot].dims = type.dims;
     slots_[slot].numel = type.dims.numel();

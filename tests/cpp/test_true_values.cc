@@ -286,7 +286,9 @@ void TestAnOpThatFailsInPlace() {
     attr.mutable_tensor()->set_data(values.data(), values.size() * sizeof(int32_t));
     add("constant", {}, out, {attr});
   };
-  constant("x", {8, 8, 8, 8});
+  constant("x", {7, 7, 7, 7});
+  // Written twice, so that it is no constant of the plan.
+  add("increment", {"x"}, "x", {FloatAttr("step", 1)});
   constant("y", {2, 2, 2, 0});
   proto::Attr body;
   body.set_name("block");

@@ -337,6 +337,35 @@ def test_a_loop_in_ifelse() -> None:
         Net(build, {"x": rand(5, 3), "w": rand(3), "c": np.array(mask, bool)}).check()
 
 
+def test_ifelse_in_ifelse() -> None:
+    def build(v: dict[str, opstep.Variable]) -> opstep.Variable:
+        outer = layers.IfElse(v["c"])
+        with outer.true_block():
+            x, d = outer.input(v["x"]), outer.input(v["d"])
+            inner = layers.IfElse(d)
+            with inner.true_block():
+                part = inner.input(x)
+                inner.output(ops.sub(part, ops.reduce_mean(ops.mul(part, v["w"]), axes=[0])))
+            with inner.false_block():
+                inner.output(ops.sin(inner.input(x)))
+            outer.output(ops.mul(inner(), ops.reduce_sum(x, axes=[0])))
+        with outer.false_block():
+            outer.output(outer.input(v["x"]))
+        return outer()
+
+    d = np.array([1, 0, 1, 0, 0], bool)
+    for mask in MASKS:
+        Net(build, {"x": rand(5, 3), "w": rand(3), "c": np.array(mask, bool), "d": d}).check()
+    # The inner block gets as many rows as before, the outer one others.
+    net = Net(build, {"x": rand(5, 3), "w": rand(3), "c": np.array(MASKS[0], bool), "d": d})
+    exe = opstep.Executor()
+    for mask in ((1, 1, 0, 0, 0), (1, 1, 0, 1, 1), (1, 0, 0, 0, 0), (1, 1, 0, 0, 0)):
+        feed = net.feed | {"c": np.array(mask, bool)}
+        (value,) = exe.run(net.program, feed=feed, fetch_list=[net.result])
+        (alone,) = net.run([net.result], feed)
+        np.testing.assert_array_equal(value, alone)
+
+
 def test_a_value_written_twice_has_both_gradients() -> None:
     def build(v: dict[str, opstep.Variable]) -> opstep.Variable:
         y = ops.sin(v["x"])
