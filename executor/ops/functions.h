@@ -16,6 +16,19 @@ OPSTEP_INLINE float Log1p(float x) {
   return u == 1.0f || x == kInf ? x : y;
 }
 
+// log(1 + exp(x)), a smooth max(x, 0).
+OPSTEP_INLINE float Log1pExp(float x) {
+  const float e = Exp(-std::fabs(x));
+  // log(1 + e) = 2 atanh(s).
+  const float s = e / (2.0f + e);
+  const float z = s * s;
+  float p = 2.8011985677e-1f;
+  p = p * z + 2.8001805528e-1f;
+  p = p * z + 4.0021527222e-1f;
+  p = p * z + 6.6666416286e-1f;
+  return (x < 0.0f ? 0.0f : x) + (p * z * s + (s + s));
+}
+
 // exp(x) - 1.
 OPSTEP_INLINE float Expm1(float x) {
   float p = 1.9849809999e-4f;
@@ -117,6 +130,9 @@ OPSTEP_INLINE float Atan(float x) {
 }
 
 OPSTEP_INLINE double Log1p(double x) { return std::log1p(x); }
+OPSTEP_INLINE double Log1pExp(double x) {
+  return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::fabs(x)));
+}
 OPSTEP_INLINE double Expm1(double x) { return std::expm1(x); }
 OPSTEP_INLINE double Sinh(double x) { return std::sinh(x); }
 OPSTEP_INLINE double Cosh(double x) { return std::cosh(x); }

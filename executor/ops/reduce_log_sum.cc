@@ -46,7 +46,7 @@ struct LogSumExp {
   OPSTEP_INLINE static T Do(T a, T b) {
     // Equal infinities have no difference.
     const T distance = a == b ? T(0) : std::fabs(a - b);
-    return MaxOf(a, b) + Log1p(Exp(-distance));
+    return MaxOf(a, b) + Log1pExp(-distance);
   }
   template <typename T, typename F>
   OPSTEP_INLINE static T Run(int64_t n, F&& at) {

@@ -7,9 +7,7 @@ namespace {
 template <typename T>
 struct SigmoidCrossEntropy {
   explicit SigmoidCrossEntropy(const OpView&) {}
-  OPSTEP_INLINE T operator()(T x, T y) const {
-    return ((x > T(0) ? x : T(0)) - x * y) + Log1p(Exp(-std::fabs(x)));
-  }
+  OPSTEP_INLINE T operator()(T x, T y) const { return Log1pExp(x) - x * y; }
   OPSTEP_INLINE T X(T x, T y) const { return Sigmoid(x) - y; }
   OPSTEP_INLINE T Y(T x, T) const { return -x; }
 };

@@ -10,7 +10,7 @@ struct Softplus {
   static constexpr Types kTypes = Types::kFloats;
   template <typename T>
   OPSTEP_INLINE static T Do(T x) {
-    return (x > T(0) ? x : T(0)) + Log1p(Exp(-std::fabs(x)));
+    return Log1pExp(x);
   }
 };
 
