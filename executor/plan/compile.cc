@@ -4,6 +4,7 @@
 #include "ir/verify.h"
 #include "ops/infer.h"
 #include "ops/op.h"
+#include "plan/constants.h"
 #include "plan/plan.h"
 
 namespace opstep {
@@ -38,7 +39,8 @@ class Compiler {
       : program_(std::move(program)),
         feeds_(feeds),
         fetches_(fetches),
-        plan_(std::make_shared<Plan>()) {}
+        plan_(std::make_shared<Plan>()),
+        constants_(*program_, *plan_) {}
 
   std::shared_ptr<Plan> Run() {
     Verify(program_->desc(), FindSchema);
@@ -54,7 +56,6 @@ class Compiler {
     plan_->slots.push_back({.name = "", .type = {}, .storage = Storage::kNothing});
     for (int b = 0; b < program_->block_count(); ++b)
       plan_->blocks[b].parent = program_->block(b).parent();
-    CountWriters();
     BindFeeds();
     Block(0);
     BindFetches();
@@ -212,9 +213,9 @@ class Compiler {
     std::vector<VarType> in_types, out_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
     for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
-    Kernel kernel = def.prepare(
-        PrepareContext(OpView(op), std::move(in_types), std::move(out_types), Values(ins)));
-    if (Foldable(block, op, def, ins, in_args, outs)) Fold(kernel, ins, outs);
+    Kernel kernel = def.prepare(PrepareContext(OpView(op), std::move(in_types),
+                                               std::move(out_types), constants_.Values(ins)));
+    constants_.Fold(block, op, in_args, ins, outs, kernel);
 
     if (plan_->blocks[block].resized) kernel = ThroughVariant(plan_->resized_calls++);
 
@@ -278,7 +279,7 @@ class Compiler {
              const std::vector<uint32_t>& outs, const std::vector<Arg>& out_args, bool handed) {
     std::vector<VarType> in_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
-    const std::vector<VarType> types = InferTypes(op, in_types, Values(ins));
+    const std::vector<VarType> types = InferTypes(op, in_types, constants_.Values(ins));
     for (size_t i = 0; i < outs.size(); ++i) {
       if (outs[i] == 0 || (handed && !out_args[i].inner())) continue;
       SlotPlan& slot = plan_->slots[outs[i]];
@@ -296,87 +297,6 @@ class Compiler {
       }
       defined_.insert(outs[i]);
     }
-  }
-
-  // ---- values that are known before the run
-
-  void CountWriters() {
-    for (int b = 0; b < plan_->desc.blocks_size(); ++b) {
-      for (const proto::OpDesc& op : plan_->desc.blocks(b).ops()) {
-        for (const Arg& arg : OutputArgs(op, b)) {
-          int home = arg.block;
-          while (home >= 0 && program_->FindVarHere(home, arg.name) == nullptr)
-            home = program_->block(home).parent();
-          ++writers_[{home, arg.name}];
-        }
-      }
-    }
-  }
-
-  std::vector<const Tensor*> Values(const std::vector<uint32_t>& slots) const {
-    std::vector<const Tensor*> values;
-    for (const uint32_t slot : slots) {
-      const auto it = plan_->constants.find(slot);
-      values.push_back(it == plan_->constants.end() ? nullptr : &it->second);
-    }
-    return values;
-  }
-
-  // All that it depends on is known and nobody else writes what it makes.
-  bool Foldable(int block, const proto::OpDesc& op, const OpDef& def,
-                const std::vector<uint32_t>& ins, const std::vector<Arg>& in_args,
-                const std::vector<uint32_t>& outs) const {
-    // Larger tensors would take memory for the life of the plan, unless the program holds them
-    // anyway.
-    constexpr size_t kLargest = 64 << 10;
-    if (def.side_effect || def.own_test || plan_->blocks[block].resized) return false;
-    const bool literal = std::any_of(op.attrs().begin(), op.attrs().end(),
-                                     [](const proto::Attr& attr) { return attr.has_tensor(); });
-    for (size_t i = 0; i < ins.size(); ++i) {
-      if (ins[i] == 0 || in_args[i].slot->shape_only || plan_->constants.count(ins[i]) != 0)
-        continue;
-      return false;
-    }
-    for (const uint32_t slot : outs) {
-      if (slot == 0) continue;
-      const SlotPlan& plan = plan_->slots[slot];
-      if (plan.storage != Storage::kArena || plan.given) return false;
-      if (writers_.at({plan.block, plan.name}) != 1) return false;
-      if (!literal && Tensor(plan.type).bytes() > kLargest) return false;
-    }
-    return true;
-  }
-
-  void Fold(Kernel& kernel, const std::vector<uint32_t>& ins, const std::vector<uint32_t>& outs) {
-    std::vector<Tensor> tensors;
-    std::vector<uint32_t> args;
-    for (const uint32_t slot : ins) {
-      const auto known = plan_->constants.find(slot);
-      tensors.push_back(known != plan_->constants.end() ? known->second
-                        : slot == 0                     ? Tensor()
-                                                        : Tensor(plan_->slots[slot].type));
-    }
-    for (const uint32_t slot : outs)
-      tensors.push_back(slot == 0 ? Tensor() : Tensor::Allocate(plan_->slots[slot].type));
-    for (size_t i = 0; i < tensors.size(); ++i) args.push_back(static_cast<uint32_t>(i));
-    const KernelCall call{.run = kernel.run,
-                          .state = kernel.state.get(),
-                          .args = args.data(),
-                          .n_in = static_cast<uint16_t>(ins.size()),
-                          .n_out = static_cast<uint16_t>(outs.size())};
-    KernelContext context(tensors.data(), nullptr);
-    context.call = &call;
-    try {
-      call.run(context);
-    } catch (const Error&) {
-      return;  // it will fail again, at its place in the run
-    }
-    for (size_t i = 0; i < outs.size(); ++i) {
-      if (outs[i] == 0) continue;
-      plan_->slots[outs[i]].storage = Storage::kConstant;
-      plan_->constants[outs[i]] = std::move(tensors[ins.size() + i]);
-    }
-    kernel = {[](KernelContext&) {}, nullptr};
   }
 
   void LinkArgs() {
@@ -398,9 +318,8 @@ class Compiler {
   const std::vector<FeedType>& feeds_;
   const std::vector<std::string>& fetches_;
   std::shared_ptr<Plan> plan_;
+  Constants constants_;
   std::unordered_set<uint32_t> fed_;
-  // How many ops write a variable, by the block that owns it.
-  std::map<std::pair<int, std::string>, int> writers_;
   // Slots that hold a value at the op that is looked at.
   std::unordered_set<uint32_t> defined_;
   // An error has its place already.

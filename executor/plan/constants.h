@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/infer.h"
+#include "plan/plan.h"
+
+namespace opstep {
+
+// Computes what is the same in every run while a plan is made. The op stays in the plan, so that it
+// can be stopped at, with nothing left to do.
+class Constants {
+ public:
+  Constants(const Program& program, Plan& plan);
+
+  // The values of slots, null where one is not known before the run.
+  std::vector<const Tensor*> Values(const std::vector<uint32_t>& slots) const;
+  // Runs the kernel now if all that the op depends on is known and nobody else writes what it
+  // makes.
+  void Fold(int block, const proto::OpDesc& op, const std::vector<Arg>& in_args,
+            const std::vector<uint32_t>& ins, const std::vector<uint32_t>& outs, Kernel& kernel);
+
+ private:
+  bool Foldable(int block, const proto::OpDesc& op, const std::vector<Arg>& in_args,
+                const std::vector<uint32_t>& ins, const std::vector<uint32_t>& outs) const;
+
+  Plan& plan_;
+  // How many ops write a variable, by the block that owns it.
+  std::map<std::pair<int, std::string>, int> writers_;
+};
+
+}  // namespace opstep
