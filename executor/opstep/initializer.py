@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 
 from opstep import context, ops
 from opstep._core import Error
+from opstep.program import file_path
 from opstep.variable import Parameter, Variable
 
 # Far apart, so that neighbouring random seeds do not share parameter seeds.
@@ -105,6 +107,17 @@ class Assign(Initializer):
                 f"{list(self.value.shape)}"
             )
         ops.constant(value=self.value.astype(target.dtype), **where)
+
+
+class Load(Initializer):
+    """What a file holds when the startup program runs: a .npy file, or one tensor of a safetensors
+    file, named by `key` when there are several."""
+
+    def __init__(self, path: str | os.PathLike[str], key: str = "") -> None:
+        self.path, self.key = file_path(path), key
+
+    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+        ops.load(path=self.path, shape=target.shape, dtype=target.dtype, key=self.key, **where)
 
 
 def _fans(shape: list[int]) -> tuple[int, int]:

@@ -44,16 +44,19 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
 
 void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
   BindFeeds(feeds);
-  BindScope(scope);
-  for (const uint32_t slot : plan_->fetch_slots) {
-    if (plan_->slots[slot].storage != Storage::kFetch || slots_[slot].owner != nullptr) continue;
-    slots_[slot].owner = AllocateAligned(slots_[slot].bytes());
-    slots_[slot].data = slots_[slot].owner.get();
+  std::vector<uint32_t> made;
+  try {
+    BindScope(scope, made);
+    BindFetches();
+    for (TensorStack& stack : stacks_) stack.Clear();
+    step_ = plan_->program->runs().fetch_add(1) + 1;
+    const ActiveRun active(*plan_);
+    RunBlock(0, 0);
+  } catch (...) {
+    // A startup program that failed must not leave memory behind that passes for values.
+    for (const uint32_t slot : made) scope.Erase(plan_->slots[slot].name);
+    throw;
   }
-  for (TensorStack& stack : stacks_) stack.Clear();
-  step_ = plan_->program->runs().fetch_add(1) + 1;
-  const ActiveRun active(*plan_);
-  RunBlock(0, 0);
 }
 
 std::vector<Tensor> Frame::Fetch() {
@@ -81,11 +84,21 @@ void Frame::BindFeeds(const std::vector<Feed>& feeds) {
     slots_[plan_->feed_slots[i]].data = feeds[i].tensor.data;
 }
 
-void Frame::BindScope(Scope& scope) {
+void Frame::BindFetches() {
+  for (const uint32_t slot : plan_->fetch_slots) {
+    if (plan_->slots[slot].storage != Storage::kFetch || slots_[slot].owner != nullptr) continue;
+    slots_[slot].owner = AllocateAligned(slots_[slot].bytes());
+    slots_[slot].data = slots_[slot].owner.get();
+  }
+}
+
+void Frame::BindScope(Scope& scope, std::vector<uint32_t>& made) {
   for (const uint32_t index : plan_->scope_slots) {
     const SlotPlan& slot = plan_->slots[index];
-    Tensor value =
-        slot.read_first ? scope.Find(slot.name) : scope.FindOrAllocate(slot.name, slot.type);
+    bool is_new = false;
+    Tensor value = slot.read_first ? scope.Find(slot.name)
+                                   : scope.FindOrAllocate(slot.name, slot.type, is_new);
+    if (is_new) made.push_back(index);
     OPSTEP_CHECK(value, "'", slot.name,
                  "' has no value yet: run the startup program first, or set it in the scope");
     OPSTEP_CHECK(value.type() == slot.type, "'", slot.name, "' is ", slot.type.ToString(),

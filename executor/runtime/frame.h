@@ -44,7 +44,10 @@ class Frame final : public FrameView, public BlockRunner {
   };
 
   void BindFeeds(const std::vector<Feed>& feeds);
-  void BindScope(Scope& scope);
+  // `made` gets the slots whose memory is new: nobody has written a value there.
+  void BindScope(Scope& scope, std::vector<uint32_t>& made);
+  // Memory for what the caller gets.
+  void BindFetches();
   void EnterBlock(Level& level);
   void UseShape(int block, PlanShape shape);
   void RunWatched(const Instruction& instruction, Level& level);

@@ -10,10 +10,11 @@ Tensor Scope::Find(const std::string& name) const {
   return it == tensors_.end() ? Tensor() : it->second;
 }
 
-Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type) {
+Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, bool& made) {
   const std::lock_guard lock(mutex_);
   Tensor& tensor = tensors_[name];
-  if (!tensor || tensor.type() != type) tensor = Tensor::Allocate(type);
+  made = !tensor || tensor.type() != type;
+  if (made) tensor = Tensor::Allocate(type);
   return tensor;
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import opstep
-from opstep import initializer
+from opstep import initializer, layers
 from opstep.initializer import Initializer
 
 
@@ -73,3 +75,34 @@ def test_the_values_of_an_array(world) -> None:
 def test_an_array_of_another_shape(world) -> None:
     with pytest.raises(opstep.Error, match=r"'w' is \[2, 3\] but the array .* is \[3, 2\]"):
         values(world, initializer.Assign(np.zeros((3, 2))), [2, 3])
+
+
+def test_values_from_files(world, tmp_path: Path) -> None:
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "w.npy", value)
+    save_file({"a": value[0], "b": value[1]}, tmp_path / "w.safetensors")
+    block = world.main.global_block()
+    first = block.create_parameter(
+        "first", [2, 3], initializer=initializer.Load(tmp_path / "w.npy")
+    )
+    second = block.create_parameter(
+        "second", [3], initializer=initializer.Load(str(tmp_path / "w.safetensors"), key="b")
+    )
+    world.exe.run(world.startup)
+    np.testing.assert_array_equal(world.scope.find(first), value)
+    np.testing.assert_array_equal(world.scope.find(second), value[1])
+
+
+def test_a_startup_that_fails_leaves_no_values(world, tmp_path: Path) -> None:
+    block = world.main.global_block()
+    block.create_parameter("a", [3], initializer=initializer.Constant(1.0))
+    wrong = block.create_parameter("b", [3], initializer=initializer.Load(tmp_path / "b.npy"))
+    layers.relu(wrong)
+    with pytest.raises(opstep.Error, match=r"\[load\] cannot read '.*b\.npy': No such file"):
+        world.exe.run(world.startup)
+    assert world.scope.names() == []
+    with pytest.raises(opstep.Error, match="'b' has no value yet: run the startup program first"):
+        world.exe.run(world.main)
+    np.save(tmp_path / "b.npy", np.ones(3, np.float32))
+    world.exe.run(world.startup)
+    world.exe.run(world.main)
