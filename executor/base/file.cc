@@ -81,7 +81,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: a pipe must not hold us up.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) cannot(Reason(errno));
-  struct stat info;
+  struct stat info = {};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);
     cannot(Kind(info.st_mode));

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from opstep import _core
 from opstep.program import Block, Operator, Program
-from opstep.variable import Variable
+from opstep.variable import Variable, type_text
 
 _FEED, _FETCH, _PARAMETER, _OP, _GRADIENT = "#d5e8f7", "#d9f0d3", "#fde8c8", "#ffffff", "#ececec"
 
@@ -27,98 +29,106 @@ def quote(text: str) -> str:
     return printable.replace("\\", "\\\\").replace('"', '\\"')
 
 
+class _Node(NamedTuple):
+    id: str
+    gradient: bool = False
+
+
 class _Picture:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._feeds = set(program._core.feed_names())
-        self._parameters: dict[str, str] = {}
         self._edges: list[str] = []
 
     def draw(self, fetches: Sequence[str]) -> str:
-        writers: dict[str, str] = {}
+        writers: dict[str, _Node] = {}
         body = self._block(self._program.global_block(), writers, "  ")
         for number, name in enumerate(fetches):
             variable = self._program.global_block().var(name)
-            node = f"fetch_{number}"
-            body.append(f'  {node} [label="{quote(name)}" shape=ellipse fillcolor="{_FETCH}"];')
-            self._edge(self._source(variable, writers), node, variable)
-        nodes = [
-            f'  {node} [label="{quote(name)}\\n{_type(self._program.global_block().var(name))}" '
-            f'shape=ellipse fillcolor="{_PARAMETER}"];'
-            for name, node in self._parameters.items()
-        ]
+            node = _Node(f"fetch_{number}")
+            body.append(f'  {node.id} [label="{quote(name)}" shape=ellipse fillcolor="{_FETCH}"];')
+            if name in writers:
+                self._edge(writers[name], node, variable)
         title = f'  label="program {quote(self._program.name)}";'
-        lines = ["digraph program {", title, _HEAD.rstrip(), *nodes, *body, *self._edges, "}"]
+        lines = ["digraph program {", title, _HEAD.rstrip(), *body, *self._edges, "}"]
         return "\n".join(lines) + "\n"
 
-    def _block(self, block: Block, writers: dict[str, str], indent: str) -> list[str]:
+    def _block(self, block: Block, writers: dict[str, _Node], indent: str) -> list[str]:
         lines: list[str] = []
         for op in block.ops:
             fields = self._program._core.op(op.id)
-            node = f"op_{op.id}"
-            lines.append(f"{indent}{node} [{self._look(fields)}];")
-            for names in fields["inputs"].values():
-                # An op that runs blocks also names variables inside them.
-                for name in filter(block.has_var, names):
-                    variable = block.var(name)
-                    self._edge(self._source(variable, writers), node, variable)
-            for inner in self._inner_blocks(block, op, fields["attrs"]):
-                lines.append(f"{indent}subgraph cluster_{inner.index} {{")
-                style = 'style="rounded,filled" color="#b0b0b0" fillcolor="#f8f8f8" fontsize=11'
-                lines.append(f'{indent}  label="block {inner.index} of {quote(op.name)}"; {style};')
-                lines += self._block(inner, dict(writers), indent + "  ")
-                lines.append(f"{indent}}}")
-                if inner.ops:
-                    first = f"op_{inner.ops[0].id}"
-                    self._edges.append(f"  {node} -> {first} [style=dashed];")
-            for names in fields["outputs"].values():
-                for name in filter(block.has_var, names):
-                    self._write(block.var(name), node, writers)
+            node = _Node(f"op_{op.id}", gradient=bool(fields["forward_op"]))
+            lines.append(f"{indent}{node.id} [{self._look(fields)}];")
+            kept: dict[str, str] = {}
+            inputs, outputs = (_names(block, fields[side]) for side in ("inputs", "outputs"))
+            for name in inputs:
+                variable = block.var(name)
+                if name in writers:
+                    self._edge(writers[name], node, variable)
+                elif name not in kept:
+                    # One for each reader: edges from far away would cover the picture.
+                    kept[name] = f"{node.id}_{len(kept)}"
+                    lines.append(f"{indent}{kept[name]} [{_kept(variable)}];")
+                    self._edges.append(f"  {kept[name]} -> {node.id};")
+            # What a block reads from around it comes through its op: so it stands below the op.
+            through = writers | dict.fromkeys(inputs, node)
+            for inner in self._inner_blocks(op, fields["attrs"]):
+                lines += self._cluster(op, node, inner, through, indent)
+            for name in outputs:
+                if name in kept:
+                    self._edges.append(
+                        f"  {node.id} -> {kept[name]} [style=dashed constraint=false];"
+                    )
+                elif name in writers or not block.var(name).persistable:
+                    writers[name] = node
         return lines
 
-    def _inner_blocks(self, block: Block, op: Operator, attrs: dict[str, object]) -> list[Block]:
-        """The blocks that the op runs: its attributes of type block or blocks."""
-        from opstep import _core
+    def _cluster(
+        self, op: Operator, node: _Node, inner: Block, writers: dict[str, _Node], indent: str
+    ) -> list[str]:
+        style = 'style="rounded,filled" color="#b0b0b0" fillcolor="#f8f8f8" fontsize=11'
+        if inner.ops:
+            self._edges.append(f"  {node.id} -> op_{inner.ops[0].id} [style=dashed];")
+        return [
+            f"{indent}subgraph cluster_{inner.index} {{",
+            f'{indent}  label="block {inner.index} of {quote(op.name)}"; {style};',
+            *self._block(inner, dict(writers), indent + "  "),
+            f"{indent}}}",
+        ]
 
+    def _inner_blocks(self, op: Operator, attrs: Mapping[str, Any]) -> list[Block]:
+        """The blocks that the op runs: its attributes of type block or blocks."""
         kinds = {attr["name"]: attr["type"] for attr in _core.op(op.type)["attrs"]}
-        indexes: list[object] = []
+        indexes: list[int] = []
         for name, value in attrs.items():
             if kinds[name] == "block":
                 indexes.append(value)
-            elif kinds[name] == "blocks" and isinstance(value, list):
+            elif kinds[name] == "blocks":
                 indexes += value
-        return [self._program.blocks[int(str(index))] for index in indexes]
+        return [self._program.blocks[index] for index in indexes]
 
-    def _look(self, fields: dict[str, object]) -> str:
-        kind, name = quote(str(fields["type"])), quote(str(fields["name"]))
-        label = f"{kind}\\n{name}" if not str(fields["name"]).startswith(f"{kind}_") else name
-        outputs = [n for names in fields["outputs"].values() for n in names]  # type: ignore[attr-defined]
+    def _look(self, fields: Mapping[str, Any]) -> str:
+        kind, name = fields["type"], fields["name"]
+        label = quote(name) if name.startswith(f"{kind}_") else f"{quote(kind)}\\n{quote(name)}"
         colour = _GRADIENT if fields["forward_op"] else _OP
-        if outputs and outputs[0] in self._feeds:
-            label, colour = quote(outputs[0]), _FEED
-        stack = fields["stack"]
-        where = f"{stack[0][0]}:{stack[0][1]}" if stack else ""  # type: ignore[index]
+        for names in fields["outputs"].values():
+            if names[0] in self._feeds:
+                label, colour = quote(names[0]), _FEED
+        where = "{}:{}".format(*fields["stack"][0]) if fields["stack"] else ""
         return f'label="{label}" tooltip="{quote(where)}" fillcolor="{colour}"'
 
-    def _source(self, variable: Variable, writers: dict[str, str]) -> str:
-        """The node that a variable comes from: its latest writer, or itself when it is kept."""
-        if variable.name in writers:
-            return writers[variable.name]
-        return self._parameters.setdefault(variable.name, f"kept_{len(self._parameters)}")
-
-    def _write(self, variable: Variable, node: str, writers: dict[str, str]) -> None:
-        if variable.name in self._parameters:
-            # An update: drawn without a say in the layout, which would turn round otherwise.
-            kept = self._parameters[variable.name]
-            self._edges.append(f"  {node} -> {kept} [style=dashed constraint=false];")
-        writers[variable.name] = node
-
-    def _edge(self, source: str, target: str, variable: Variable) -> None:
-        label = "" if source.startswith("kept_") else f' [label=" {_type(variable)}"]'
-        tip = f' [tooltip="{quote(variable.name)}"]'
-        self._edges.append(f"  {source} -> {target}{label}{tip};")
+    def _edge(self, source: _Node, target: _Node, variable: Variable) -> None:
+        look = f'label=" {type_text(variable)}" tooltip="{quote(variable.name)}"'
+        # Forward and gradient ops are two strands; what goes across must not bend them.
+        look += " weight=8" if source.gradient == target.gradient else ' weight=0 color="#c0c0c0"'
+        self._edges.append(f"  {source.id} -> {target.id} [{look}];")
 
 
-def _type(variable: Variable) -> str:
-    sizes = ", ".join("?" if size is None else str(size) for size in variable.shape)
-    return f"{variable.dtype}[{sizes}]"
+def _names(block: Block, slots: Mapping[str, Sequence[str]]) -> list[str]:
+    """Variables that the block sees: an op that runs blocks also names some inside them."""
+    return [name for names in slots.values() for name in names if block.has_var(name)]
+
+
+def _kept(variable: Variable) -> str:
+    label = f"{quote(variable.name)}\\n{type_text(variable)}"
+    return f'label="{label}" shape=ellipse fillcolor="{_PARAMETER}"'

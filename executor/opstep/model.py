@@ -79,25 +79,15 @@ def load_model(directory: Path, scope: Scope | None = None) -> Model:
     The result can be used as `program, feeds, fetches = load_model(...)`.
     """
     scope = global_scope() if scope is None else scope
-    home = file_path(directory)
-    if not os.path.isdir(home):
-        raise Error(f"there is no model directory '{home}'")
-    manifest = _read_manifest(home)
-    program_file = _member(home, manifest["program"])
-    parameter_file = _member(home, manifest["parameters"])
-    for path in (program_file, parameter_file):
-        wanted = manifest["sha256"].get(os.path.basename(path))
-        if wanted is not None and os.path.isfile(path) and _digest(path) != wanted:
-            raise Error(
-                f"'{path}' is not the file that the model was saved with: it was changed, or the "
-                "model was saved only in part; save it again"
-            )
-    program = Program.load(program_file)
-    _check_files(program, f"the model in '{home}'")
-    _check_names(program, manifest["feeds"], manifest["fetches"], home)
-    wanted_types = _types(_persistables(program))
-    _core.read_tensors(parameter_file, scope._core, wanted_types)
-    return Model(program, manifest["feeds"], manifest["fetches"])
+    model, manifest = _open(directory)
+    path = _checked(file_path(directory), manifest, manifest["parameters"])
+    _core.read_tensors(path, scope._core, _types(_persistables(model.program)))
+    return model
+
+
+def model_without_values(directory: Path) -> Model:
+    """What `load_model` gives; the file of parameters is not looked at."""
+    return _open(directory)[0]
 
 
 def save_params(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
@@ -200,6 +190,18 @@ def _check_names(program: Program, feeds: Sequence[str], fetches: Sequence[str],
             raise Error(f"the model in '{home}' has no variable '{name}', which it should give")
 
 
+def _open(directory: Path) -> tuple[Model, dict[str, Any]]:
+    """The model's program, checked, and its manifest."""
+    home = file_path(directory)
+    if not os.path.isdir(home):
+        raise Error(f"there is no model directory '{home}'")
+    manifest = _read_manifest(home)
+    program = Program.load(_checked(home, manifest, manifest["program"]))
+    _check_files(program, f"the model in '{home}'")
+    _check_names(program, manifest["feeds"], manifest["fetches"], home)
+    return Model(program, manifest["feeds"], manifest["fetches"]), manifest
+
+
 # --- the directory ------------------------------------------------------------------------------
 
 
@@ -253,6 +255,18 @@ def _member(home: str, name: str) -> str:
         or os.path.dirname(os.path.realpath(path)) != inside
     ):
         raise Error(f"the model in '{home}' names the file {name!r}, which is not in its directory")
+    return path
+
+
+def _checked(home: str, manifest: Mapping[str, Any], name: str) -> str:
+    """The path of a file of the model, which must be the one that it was saved with."""
+    path = _member(home, name)
+    wanted = manifest["sha256"].get(name)
+    if wanted is not None and os.path.isfile(path) and _digest(path) != wanted:
+        raise Error(
+            f"'{path}' is not the file that the model was saved with: it was changed, or the "
+            "model was saved only in part; save it again"
+        )
     return path
 
 

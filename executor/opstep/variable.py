@@ -198,8 +198,7 @@ class Variable:
     __array_ufunc__ = None
 
     def __repr__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"<{type(self).__name__.lower()} {self.name} {self.dtype}[{sizes}]>"
+        return f"<{type(self).__name__.lower()} {self.name} {type_text(self)}>"
 
 
 class Parameter(Variable):
@@ -241,6 +240,12 @@ def _floor_div(x: Any, y: Any) -> Variable:
         return ops.floor(ops.div(x, y))
     # Integers are divided towards 0; without the remainder, which has the divisor's sign, exactly.
     return ops.div(ops.sub(x, ops.mod(x, y)), y)
+
+
+def type_text(variable: Variable) -> str:
+    """`float32[?, 64]`."""
+    sizes = ", ".join("?" if size is None else str(size) for size in variable.shape)
+    return f"{variable.dtype}[{sizes}]"
 
 
 def _ops() -> Any:

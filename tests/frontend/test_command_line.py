@@ -206,6 +206,7 @@ def test_broken_models_and_programs(files: Path, tmp_path: Path) -> None:
     shutil.copytree(files / "model", model)
     (model / "params.safetensors").unlink()
     assert "params.safetensors': No such file" in fails("run", model, "--random")
+    assert command("show", model).stdout == command("show", files / "model").stdout != ""
 
 
 def test_block_indexes_that_lead_nowhere(tmp_path: Path) -> None:
@@ -303,6 +304,7 @@ def test_help_and_wrong_words() -> None:
         shown = command(name, "--help")
         assert shown.returncode == 0 and "examples:\n" in shown.stdout
     assert "the following arguments are required: FILE" in fails("run", code=2)
+    assert "a script comes first" in fails("run", "--random", "train.py", code=2)
     assert "unrecognized arguments: --nope" in fails("show", "x", "--nope", code=2)
 
 

@@ -94,17 +94,23 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args, rest = _parse(list(sys.argv[1:] if argv is None else argv))
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
+        if words[:1] == ["run"] and len(words) > 1 and words[1].endswith(".py"):
+            from opstep.cli.running import run_script
+
+            return run_script(words[1], words[2:])
+        top = parser()
+        args = top.parse_args(words)
         if args.command == "show":
             from opstep.cli.showing import show
 
             show(args.file, args.dot)
             return 0
-        from opstep.cli.running import run, run_script
-
         if args.file.endswith(".py"):
-            return run_script(args.file, rest)
+            top.error(f"a script comes first and has its own options: opstep run {args.file} ARGS")
+        from opstep.cli.running import run
+
         return run(args)
     except Error as error:
         print(f"opstep: {error}", file=sys.stderr)
@@ -115,19 +121,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nobody reads what we say (`| head`); Python would complain of it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
-
-
-def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options, and what stands behind a script: that is the script's."""
-    top = parser()
-    if argv[:1] == ["run"]:
-        for place, word in enumerate(argv):
-            if word.endswith(".py") and "=" not in word and place > 0:
-                args = top.parse_args(argv[: place + 1])
-                if args.file == word:
-                    return args, argv[place + 1 :]
-                break
-    return top.parse_args(argv), []
 
 
 def _feed(text: str) -> tuple[str, str]:

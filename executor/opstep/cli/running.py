@@ -12,10 +12,11 @@ import numpy as np
 
 from opstep import _core
 from opstep._core import Error
-from opstep.cli.showing import type_of, value
+from opstep.cli.showing import value
 from opstep.executor import CompiledProgram, Executor, Scope, compile
 from opstep.model import _persistables, _types, load_model
 from opstep.program import Program, file_path
+from opstep.variable import type_text
 
 _BAR_AFTER_SECONDS = 0.5
 _BAR_EVERY_SECONDS = 0.1
@@ -96,9 +97,9 @@ def _feeds(args: argparse.Namespace, program: Program, feeds: list[str]) -> dict
         if name in values:
             continue
         if not args.random:
+            kind = type_text(program.global_block().var(name))
             raise Error(
-                f"'{name}' must be fed: it is {type_of(program, name)}; give --feed "
-                f"{name}=FILE.npy, or --random"
+                f"'{name}' must be fed: it is {kind}; give --feed {name}=FILE.npy, or --random"
             )
         values[name] = _random(program, name, args.batch, rng)
     return values

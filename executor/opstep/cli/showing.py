@@ -10,9 +10,9 @@ import numpy as np
 
 from opstep import _core
 from opstep._core import Error
-from opstep.executor import Scope
-from opstep.model import load_model
+from opstep.model import model_without_values
 from opstep.program import Program, file_path
+from opstep.variable import type_text
 
 
 def show(path: str, as_dot: bool) -> None:
@@ -28,9 +28,8 @@ def show(path: str, as_dot: bool) -> None:
     fetches: list[str] = []
     head = ""
     if os.path.isdir(path):
-        scope = Scope()
-        program, feeds, fetches = load_model(path, scope)
-        head = _model(program, feeds, fetches, scope)
+        program, feeds, fetches = model_without_values(path)
+        head = _model(program, feeds, fetches)
     else:
         program = Program.load(path)
     if as_dot:
@@ -53,11 +52,11 @@ def tensors(path: str) -> str:
     )
 
 
-def _model(program: Program, feeds: list[str], fetches: list[str], scope: Scope) -> str:
+def _model(program: Program, feeds: list[str], fetches: list[str]) -> str:
     block = program.global_block()
 
     def described(names: list[str]) -> str:
-        return ", ".join(f"{name} {type_of(program, name)}" for name in names) or "nothing"
+        return ", ".join(f"{name} {type_text(block.var(name))}" for name in names) or "nothing"
 
     kept = [name for name, variable in block.vars.items() if variable.persistable]
     numbers = sum(math.prod(size or 0 for size in block.var(name).shape) for name in kept)
@@ -66,13 +65,6 @@ def _model(program: Program, feeds: list[str], fetches: list[str], scope: Scope)
         f"fetches:    {described(fetches)}\n"
         f"parameters: {numbers:,} numbers in {len(kept)} tensors\n\n"
     )
-
-
-def type_of(program: Program, name: str) -> str:
-    """`float32[?, 64]`."""
-    variable = program.global_block().var(name)
-    sizes = ", ".join("?" if size is None else str(size) for size in variable.shape)
-    return f"{variable.dtype}[{sizes}]"
 
 
 def value(name: str, array: np.ndarray) -> str:
