@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from opstep import context, ops
 from opstep._core import Error
@@ -180,7 +181,7 @@ class Adam(Optimizer):
     """Steps scaled by the means of past gradients and of their squares (Kingma and Ba, 2015)."""
 
     _counts_steps = True
-    _op = staticmethod(ops.adam)
+    _op: Callable[..., Any] = ops.adam
 
     def __init__(
         self,
@@ -217,7 +218,7 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam whose weight decay does not pass through the moments (Loshchilov and Hutter, 2019)."""
 
-    _op = staticmethod(ops.adamw)
+    _op = ops.adamw
 
     def __init__(
         self,

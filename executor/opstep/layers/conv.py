@@ -225,7 +225,7 @@ def _pads(layer: Layer, padding: Padding, rank: int) -> dict[str, Any]:
         if padding not in modes:
             raise error(layer, f"padding is '{padding}': it must be 'same', 'valid' or numbers")
         return {"auto_pad": modes[padding]}
-    each = [padding] * rank if isinstance(padding, int) else list(padding)
+    each: list[Any] = [padding] * rank if isinstance(padding, int) else list(padding)
     pairs = [(side, side) if isinstance(side, int) else tuple(side) for side in each]
     if len(pairs) != rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise error(
