@@ -77,6 +77,13 @@ class Verifier {
       }
       Require(var.kind() != proto::STACK || !var.persistable(), "var-kind", "variable '",
               var.name(), "' is a stack and cannot outlast a run");
+      std::set<std::string> attrs;
+      for (const proto::Attr& attr : var.attrs()) {
+        Require(var.parameter() && attr.value_case() == proto::Attr::kF &&
+                    attrs.insert(attr.name()).second,
+                "var-attr", "attribute '", attr.name(), "' of variable '", var.name(),
+                "' is no number of a parameter or there twice");
+      }
       Require(!var.parameter() || (block_ == 0 && var.persistable()), "parameter-global",
               "parameter '", var.name(), "' must be a persistable variable of block 0");
     }

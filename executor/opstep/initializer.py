@@ -10,7 +10,7 @@ import numpy as np
 
 from opstep import context, ops
 from opstep._core import Error
-from opstep.program import file_path
+from opstep.program import Program, file_path
 from opstep.variable import Parameter, Variable
 
 # Far apart, so that neighbouring random seeds do not share parameter seeds.
@@ -133,10 +133,13 @@ def _fans(shape: list[int]) -> tuple[int, int]:
 
 def add_initializer(parameter: Parameter, initializer: Initializer | None) -> None:
     """Give the startup program the op that fills a new parameter."""
-    program = parameter.program
-    program._parameters_made += 1
-    seed = program.random_seed * _SEED_STRIDE + program._parameters_made
-    add_startup_value(parameter, initializer or Xavier(), seed)
+    add_startup_value(parameter, initializer or Xavier(), next_seed(parameter.program))
+
+
+def next_seed(program: Program) -> int:
+    """A seed for the next thing of the program that is random."""
+    program._seeds_given += 1
+    return program.random_seed * _SEED_STRIDE + program._seeds_given
 
 
 def add_startup_value(variable: Variable, initializer: Initializer, seed: int = 0) -> None:

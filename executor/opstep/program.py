@@ -185,7 +185,7 @@ class Block:
         dtype: Any = "float32",
         initializer: Initializer | None = None,
         trainable: bool = True,
-        optimize_attr: Mapping[str, Any] | None = None,
+        optimize_attr: Mapping[str, float] | None = None,
     ) -> Parameter:
         """A new parameter, always in block 0; its initializer goes to the startup program."""
         from opstep.initializer import add_initializer
@@ -276,8 +276,7 @@ class Program:
         self._counters: dict[str, int] = {}
         self._startup: Program | None = None
         self._executor: Executor | None = None
-        self._parameters_made = 0
-        self._optimize_attrs: dict[str, dict[str, Any]] = {}
+        self._seeds_given = 0
         self.random_seed = 0
         """Equal seeds give equal initial parameters."""
 
@@ -360,9 +359,8 @@ class Program:
 
     def _part(self, core: _core.Program) -> Program:
         part = Program._from_core(core)
-        part.random_seed, part._parameters_made = self.random_seed, self._parameters_made
+        part.random_seed, part._seeds_given = self.random_seed, self._seeds_given
         part._startup = self._startup
-        part._optimize_attrs = dict(self._optimize_attrs)
         return part
 
     def run(

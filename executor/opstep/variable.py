@@ -216,13 +216,13 @@ class Parameter(Variable):
         self.program._core.set_trainable(self.block.index, self.name, value)
 
     @property
-    def optimize_attr(self) -> dict[str, Any]:
+    def optimize_attr(self) -> dict[str, float]:
         """What optimizers do otherwise with it: see `opstep.optimizer.Optimizer`."""
-        return dict(self.program._optimize_attrs.get(self.name, {}))
+        return self.program._core.var_attrs(self.block.index, self.name)
 
     @optimize_attr.setter
-    def optimize_attr(self, value: Mapping[str, Any]) -> None:
-        for key in value:
+    def optimize_attr(self, value: Mapping[str, float]) -> None:
+        for key, number in value.items():
             if key not in OPTIMIZE_ATTRS:
                 near = _core.nearest(key, list(OPTIMIZE_ATTRS))
                 hint = f"; did you mean '{near}'?" if near else ""
@@ -230,7 +230,11 @@ class Parameter(Variable):
                     f"'{self.name}': there is no optimize_attr '{key}', "
                     f"only {', '.join(OPTIMIZE_ATTRS)}{hint}"
                 )
-        self.program._optimize_attrs[self.name] = dict(value)
+            if not isinstance(number, int | float):
+                raise Error(
+                    f"'{self.name}': optimize_attr '{key}' must be a number, not {number!r}"
+                )
+        self.program._core.set_var_attrs(self.block.index, self.name, value)
 
 
 def _floor_div(x: Any, y: Any) -> Variable:

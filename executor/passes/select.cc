@@ -120,30 +120,54 @@ void DropUnusedStacks(proto::ProgramDesc& program) {
   RefreshCaptures(program);
 }
 
-// Tells an op that knows the difference that this is a test. What it keeps between steps of
-// training are optional outputs in place of inputs: they are left alone.
-void EndTraining(proto::OpDesc& op) {
-  bool told = false;
-  for (proto::Attr& attr : *op.mutable_attrs()) {
-    const bool is_test = attr.name() == "is_test", training = attr.name() == "training_mode";
-    if (attr.value_case() != proto::Attr::kB || !(is_test || training)) continue;
-    attr.set_b(is_test);
-    told = true;
+// Takes out slots; gives the names of their variables.
+template <typename F>
+void Drop(google::protobuf::RepeatedPtrField<proto::Slot>& slots, NameSet& dropped, F&& which) {
+  const auto end = std::remove_if(slots.begin(), slots.end(), [&](const proto::Slot& slot) {
+    if (!which(slot)) return false;
+    dropped.insert(slot.vars().begin(), slot.vars().end());
+    return true;
+  });
+  slots.erase(end, slots.end());
+}
+
+// Tells ops that know the difference that this is a test, and takes from them what they keep
+// between steps of training: optional outputs in place of inputs, optional inputs out of the scope
+// that are no parameters. Gives their names.
+NameSet EndTraining(proto::ProgramDesc& program) {
+  NameSet states, dropped;
+  for (const proto::VarDesc& var : program.blocks(0).vars()) {
+    if (var.persistable() && !var.parameter()) states.insert(var.name());
   }
-  if (!told) return;
-  const OpSchema& schema = GetOp(op.type()).schema;
-  auto& outputs = *op.mutable_outputs();
-  outputs.erase(std::remove_if(outputs.begin(), outputs.end(),
-                               [&](const proto::Slot& slot) {
-                                 const SlotSchema* known = schema.FindOutput(slot.name());
-                                 return known->optional && !known->inplace_of.empty();
-                               }),
-                outputs.end());
+  for (proto::BlockDesc& block : *program.mutable_blocks()) {
+    for (proto::OpDesc& op : *block.mutable_ops()) {
+      bool told = false;
+      for (proto::Attr& attr : *op.mutable_attrs()) {
+        const bool is_test = attr.name() == "is_test", training = attr.name() == "training_mode";
+        if (attr.value_case() != proto::Attr::kB || !(is_test || training)) continue;
+        attr.set_b(is_test);
+        told = true;
+      }
+      if (!told) continue;
+      const OpSchema& schema = GetOp(op.type()).schema;
+      Drop(*op.mutable_outputs(), dropped, [&](const proto::Slot& slot) {
+        const SlotSchema* known = schema.FindOutput(slot.name());
+        return known->optional && !known->inplace_of.empty();
+      });
+      Drop(*op.mutable_inputs(), dropped, [&](const proto::Slot& slot) {
+        return schema.FindInput(slot.name())->optional && slot.vars_size() == 1 &&
+               states.count(slot.vars(0)) != 0;
+      });
+    }
+  }
+  return dropped;
 }
 
 }  // namespace
 
-proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
+proto::ProgramDesc ForTest(const proto::ProgramDesc& trained) {
+  proto::ProgramDesc program = trained;
+  const NameSet states = EndTraining(program);
   const auto& ops = program.blocks(0).ops();
   std::vector<bool> keep(ops.size(), true);
   // Gradients, and what is made of them. A parameter after its update counts as the parameter.
@@ -162,7 +186,7 @@ proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
   // loss itself is often read by gradients only.
   for (bool changed = true; changed;) {
     changed = false;
-    NameSet read, read_by_gone;
+    NameSet read, read_by_gone = states;
     for (int i = 0; i < ops.size(); ++i) {
       const std::vector<std::string> outputs = Outputs(ops[i]);
       for (const std::string& name : Inputs(ops[i])) {
@@ -178,9 +202,6 @@ proto::ProgramDesc ForTest(const proto::ProgramDesc& program) {
     }
   }
   proto::ProgramDesc result = Keep(program, keep, {});
-  for (proto::BlockDesc& block : *result.mutable_blocks()) {
-    for (proto::OpDesc& op : *block.mutable_ops()) EndTraining(op);
-  }
   DropUnusedStacks(result);
   Verify(result, &FindSchema);
   return result;

@@ -13,7 +13,7 @@ namespace opstep {
 // Without gradients, without what is computed from them (the training step) and without ops that
 // serve only that (learning rates, counters of steps). Attributes `is_test` are true and
 // `training_mode` false there.
-proto::ProgramDesc ForTest(const proto::ProgramDesc& program);
+proto::ProgramDesc ForTest(const proto::ProgramDesc& trained);
 
 // What `targets` have at the end of the program, and nothing else.
 proto::ProgramDesc Prune(const proto::ProgramDesc& program,

@@ -21,7 +21,12 @@ def run(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "bar"),
-    [("softmax_regression.py", 95), ("digits_mlp.py", 95), ("digits_conv.py", 98)],
+    [
+        ("softmax_regression.py", 95),
+        ("digits_mlp.py", 95),
+        ("digits_conv.py", 98),
+        ("digits_rnn.py", 95),
+    ],
 )
 def test_the_digits_are_learned(name: str, bar: float) -> None:
     output = run(name)

@@ -106,3 +106,23 @@ def test_a_startup_that_fails_leaves_no_values(world, tmp_path: Path) -> None:
     np.save(tmp_path / "b.npy", np.ones(3, np.float32))
     world.exe.run(world.startup)
     world.exe.run(world.main)
+
+
+def test_the_values_of_a_layer_from_a_file(world, tmp_path: Path) -> None:
+    np.save(tmp_path / "w.npy", np.eye(3, dtype=np.float32))
+    x = layers.data("x", [None, 3])
+    y = layers.fc(x, 3, weight_init=initializer.Load(tmp_path / "w.npy"))
+    world.exe.run(world.startup)
+    feed = np.float32([[1, 2, 3]])
+    assert np.array_equal(world.exe.run(feed={"x": feed}, fetch_list=[y])[0], feed)
+
+
+def test_a_file_that_is_not_there(world, tmp_path: Path) -> None:
+    with pytest.raises(opstep.Error, match=r"\[load\] .*missing.npy.*test_initializers.py:\d+"):
+        values(world, initializer.Load(tmp_path / "missing.npy"), [2, 3])
+
+
+def test_a_file_with_another_shape(world, tmp_path: Path) -> None:
+    np.save(tmp_path / "w.npy", np.zeros((3, 2), np.float32))
+    with pytest.raises(opstep.Error, match=r"\[load\] .*float32\[3, 2\] but float32\[2, 3\]"):
+        values(world, initializer.Load(tmp_path / "w.npy"), [2, 3])

@@ -157,6 +157,19 @@ def test_an_unknown_attribute_of_a_parameter(world) -> None:
         world.main.global_block().create_parameter("w", [1], optimize_attr={"weight_decy": 0})
 
 
+def test_an_attribute_that_is_no_number(world) -> None:
+    with pytest.raises(opstep.Error, match="'w': optimize_attr 'clip' must be a number, not 'no'"):
+        world.main.global_block().create_parameter("w", [1], optimize_attr={"clip": "no"})
+
+
+def test_attributes_of_parameters_are_saved_with_the_program(world) -> None:
+    own = {"learning_rate": 0.5, "weight_decay": 0.0, "clip": False}
+    layers.fc(layers.data("x", [None, 2]), 3, weight_attr=own)
+    for program in (opstep.Program.from_bytes(world.main.to_bytes()), world.main.clone()):
+        w, b = program.parameters()
+        assert w.optimize_attr == own and b.optimize_attr == {}
+
+
 def test_two_losses_have_moments_of_their_own(world) -> None:
     w = world.main.global_block().create_parameter("w", [2])
     for factor in (1.0, -1.0):

@@ -1,6 +1,8 @@
 // The program as the Python accessors see it: everything by block index, name and op id.
 #include <pybind11/stl.h>
 
+#include <map>
+
 #include "ir/op_view.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -103,6 +105,21 @@ void CreateVar(Program& program, int block, const std::string& name, py::handle 
   var.set_trainable(trainable);
   var.set_stop_gradient(stop_gradient);
   program.CreateVar(CheckBlock(program, block), std::move(var));
+}
+
+py::dict VarAttrs(const Program& program, int block, const std::string& name) {
+  py::dict attrs;
+  for (const proto::Attr& attr : GetVar(program, block, name).attrs()) {
+    attrs[py::str(attr.name())] = FromAttr(attr);
+  }
+  return attrs;
+}
+
+void SetVarAttrs(Program& program, int block, const std::string& name,
+                 const std::map<std::string, double>& attrs) {
+  proto::VarDesc& var = MutableVar(program, block, name);
+  var.clear_attrs();
+  for (const auto& [key, value] : attrs) *var.add_attrs() = FloatAttr(key, value);
 }
 
 // The last op of the block that writes the variable, or 0.
@@ -245,6 +262,8 @@ void BindProgram(py::module_& m) {
            [](P& p, int b, const std::string& n, bool v) { MutableVar(p, b, n).set_trainable(v); })
       .def("set_stop_gradient", [](P& p, int b, const std::string& n,
                                    bool v) { MutableVar(p, b, n).set_stop_gradient(v); })
+      .def("var_attrs", &VarAttrs)
+      .def("set_var_attrs", &SetVarAttrs)
       .def("writer", &WriterOf)
       .def("feed_names", &FeedNames)
       .def("file_op", &FileOp)

@@ -13,7 +13,7 @@ from opstep.variable import Parameter, Variable
 # A variable to write into, for loops.
 Out = Variable | str | None
 Axes = int | Sequence[int] | None
-Attrs = Mapping[str, Any] | None
+Attrs = Mapping[str, float] | None
 # A function of this package: layers are called after it.
 Layer = Callable[..., Any]
 # An op and its further arguments, by position or by name.

@@ -1,0 +1,51 @@
+"""A recurrent network that reads handwritten digits row by row: 8 steps of 8 pixels each."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import opstep
+from opstep import layers
+
+EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+BAR = 0.95
+
+# The data: images in shuffled order, 1,437 to learn from and 360 to test with.
+digits = np.load(Path(__file__).parent / "data" / "digits.npz")
+order = np.random.default_rng(0).permutation(len(digits["labels"]))
+images = digits["images"][order].astype(np.float32) / 16
+labels = digits["labels"].reshape(-1, 1)[order].astype(np.int64)
+
+main, startup = opstep.Program("digits_rnn"), opstep.Program("startup")
+with opstep.program_guard(main, startup):
+    x = layers.data("x", shape=[None, 8, 8])
+    label = layers.data("label", shape=[None, 1], dtype="int64")
+    rows = layers.transpose(x, [1, 0, 2])  # steps first
+    rnn = layers.Recurrent()
+    with rnn.step():
+        row = rnn.step_input(rows)
+        before = rnn.memory(shape=[64])
+        hidden = layers.fc(layers.concat([row, before], axis=1), size=64, act="tanh")
+        rnn.update(before, hidden)
+        rnn.output(hidden)
+    hiddens = rnn()
+    logits = layers.fc(hiddens[-1], size=10)
+    loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))
+    accuracy = layers.accuracy(logits, label)
+    rate = opstep.lr.LinearWarmup(opstep.lr.CosineDecay(0.01, steps=EPOCHS * 44), steps=50)
+    opstep.optimizer.Adam(rate, grad_clip=opstep.clip.ClipByGlobalNorm(1.0)).minimize(loss)
+test = main.clone(for_test=True)
+
+exe = opstep.Executor()
+exe.run(startup)
+step = opstep.compile(main, feeds=[x, label], fetches=[loss])
+for epoch in range(1, EPOCHS + 1):
+    for at in range(0, 1437 - 31, 32):
+        (loss_now,) = step(images[at : at + 32], labels[at : at + 32])
+    if epoch % 5 == 0:
+        print(f"epoch {epoch:2}: loss {loss_now:.4f}")
+
+(right,) = exe.run(test, {"x": images[1437:], "label": labels[1437:]}, [accuracy])
+print(f"test accuracy {right:.1%}")
+sys.exit(0 if right >= BAR else 1)
