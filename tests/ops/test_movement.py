@@ -121,6 +121,16 @@ BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: ops.fill_like(data("a", [3], "int8"), value=128), "value is 128, which is no int8"),
     (lambda: ops.eye_like(data("a", [3])), "[eye_like] X is [3]: it must be a matrix"),
     (lambda: ops.tri(data("a", [3])), "[tri] X is [3]: it must hold matrices"),
+    (lambda: ops.dropout(data("a", [3]), ratio=1), "[dropout] ratio is 1: it must be 0 or more"),
+    (
+        lambda: ops.dropout(data("a", [3]), data("c", [2], "int64")),
+        "[dropout] count is [2]: it must have one element",
+    ),
+    (
+        lambda: ops.random_uniform_like(data("a", [3], "int64")),
+        "[random_uniform_like] X is int64: name a dtype among",
+    ),
+    (lambda: ops.random_uniform_like(data("a", [3]), low=2), "low is 2 but high is 1"),
 ]
 
 
