@@ -85,6 +85,8 @@ SIMPLE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {
     "arg_max": (layers.arg_max, lambda x: x.argmax(axis=-1)),
     "cast": (lambda x: layers.cast(x, "int32"), lambda x: x.astype(np.int32)),
     "maximum": (lambda x: layers.maximum(x, 0.5), lambda x: np.maximum(x, np.float32(0.5))),
+    "clip": (lambda x: layers.clip(x, -0.5, 1.0), lambda x: x.clip(-0.5, 1)),
+    "clip on one side": (lambda x: layers.clip(x, max=0.5), lambda x: x.clip(max=0.5)),
     "mean": (layers.mean, np.mean),
     "reduce_max": (lambda x: layers.reduce_max(x, 1), lambda x: x.max(axis=1)),
     "reduce_min": (lambda x: layers.reduce_min(x, [0], keepdims=True), lambda x: x.min(0)[None]),
@@ -410,6 +412,7 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda x, ids: layers.layer_norm(x, axis=2), "axis 2 is outside 'x', which is"),
     (lambda x, ids: layers.layer_norm(x, axis=0), "sizes from axis 0 must be known"),
     (lambda x, ids: layers.pad(x, [(1, 2)]), r"\[pad\] .* pads must be 2 pairs"),
+    (lambda x, ids: layers.clip(x), r"\[clip\] 'x' needs a min or a max"),
     (lambda x, ids: x[x], "'x' is float32; only integers are indexes"),
 ]
 

@@ -6,7 +6,7 @@ Layers that need nothing beyond their op are the op's function: `help(layers.erf
 from __future__ import annotations
 
 from opstep import ops
-from opstep.layers._common import Axes, Out, base_name
+from opstep.layers._common import Axes, Out, base_name, chain, error
 from opstep.variable import Operand, Variable
 
 # --- arithmetic ---------------------------------------------------------------------------------
@@ -45,6 +45,17 @@ def maximum(x: Operand, y: Operand, out: Out = None, name: str | None = None) ->
 def minimum(x: Operand, y: Operand, out: Out = None, name: str | None = None) -> Variable:
     """The smaller one, element by element."""
     return ops.minimum(x, y, out=out, name=name)
+
+
+def clip(
+    x: Variable, min: float | None = None, max: float | None = None, name: str | None = None
+) -> Variable:
+    """Each element, at least `min` and at most `max`."""
+    if min is None and max is None:
+        raise error(clip, f"'{x.name}' needs a min or a max to be cut at")
+    base = base_name(x, clip, name)
+    ends = ((ops.maximum, min), (ops.minimum, max))
+    return chain(x, base, [(op, (end,)) for op, end in ends if end is not None])
 
 
 def matmul(x: Variable, y: Variable, name: str | None = None) -> Variable:

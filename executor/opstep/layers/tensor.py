@@ -71,7 +71,9 @@ def one_hot(
 
 
 eye_like = ops.eye_like
+normal = ops.normal
 range = ops.range
+uniform = ops.uniform
 
 
 def constant(value: Any, dtype: Any = None, name: str | None = None) -> Variable:
