@@ -353,6 +353,35 @@ def test_rows_by_a_variable(world) -> None:
     assert np.array_equal(value, X[LABEL[:2, 0]])
 
 
+def test_dropout(world) -> None:
+    x = layers.data("x", [1000])
+    out = layers.dropout(x, 0.25)
+    world.exe.run(world.startup)
+    feed = {"x": np.ones(1000, np.float32)}
+    first, second = (world.exe.run(world.main, feed, [out])[0] for _ in range(2))
+    for value in (first, second):
+        assert set(value.tolist()) == {0, np.float32(1 / 0.75)}
+        assert 0.2 < (value == 0).mean() < 0.3
+    assert not np.array_equal(first, second)
+    assert world.scope.find("dropout_0.count") == 2
+    # The same seed and count, the same elements.
+    world.exe.run(world.startup)
+    assert np.array_equal(world.exe.run(world.main, feed, [out])[0], first)
+
+
+def test_dropout_is_not_for_tests(world) -> None:
+    x = layers.data("x", [None, 4])
+    out = layers.dropout(layers.fc(x, 50), seed=3)
+    opstep.optimizer.SGD(0.1).minimize(layers.mean(out))
+    test = world.main.clone(for_test=True)
+    world.exe.run(world.startup)
+    world.exe.run(world.main, {"x": X})
+    got = test.run({"x": X}, [out, "fc_0.out"])
+    assert np.array_equal(*got)
+    assert world.scope.find("dropout_0.count") == 1, "a test is not counted"
+    assert layers.dropout(x, is_test=True) is x
+
+
 def test_a_parameter_of_ones_own(world) -> None:
     with opstep.name_scope("mine"):
         scale = layers.create_parameter(

@@ -118,6 +118,7 @@ from opstep.layers.math import (
 )
 from opstep.layers.nn import (
     create_parameter as create_parameter,
+    dropout as dropout,
     embedding as embedding,
     fc as fc,
 )
@@ -133,6 +134,7 @@ from opstep.layers.tensor import (
     arg_max as arg_max,
     arg_min as arg_min,
     assign as assign,
+    bernoulli as bernoulli,
     cast as cast,
     concat as concat,
     constant as constant,

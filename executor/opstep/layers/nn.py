@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from opstep import context, ops
-from opstep.initializer import Constant, Initializer, Normal, Xavier
+from opstep.initializer import (
+    Constant,
+    Initializer,
+    Normal,
+    Xavier,
+    add_startup_value,
+    next_seed,
+)
 from opstep.layers._common import Attrs, Step, activation, base_name, chain, error, parameter, text
 from opstep.variable import Parameter, Variable
 
@@ -88,3 +95,39 @@ def embedding(
     real = ops.not_equal(ids, padding_idx % size[0], name=f"{base}.not_equal")
     mask = ops.unsqueeze(ops.cast(real, to=dtype, name=f"{base}.cast"), axes=[-1])
     return ops.mul(rows, mask, name=f"{base}.mul", out=f"{base}.out")
+
+
+def dropout(
+    x: Variable,
+    ratio: float = 0.5,
+    is_test: bool = False,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Elements of x set to 0 at random, each run others, and the rest made larger to keep the mean.
+
+    How often it ran is counted in `<name>.count`, so that training can be repeated exactly. A test
+    gives x; `Program.clone(for_test=True)` turns `is_test` on.
+    """
+    if is_test:
+        return x
+    base = base_name(x, dropout, name)
+    program = x.program
+    count = program.global_block().create_var(
+        f"{base}.count", [], "int64", persistable=True, stop_gradient=True
+    )
+    add_startup_value(count, Constant(0))
+    if seed is None:
+        seed = next_seed(program)
+    out, _mask = ops.dropout(
+        x,
+        count,
+        ratio=ratio,
+        training_mode=True,
+        seed=seed,
+        out=f"{base}.out",
+        mask=f"{base}.mask",
+        name=f"{base}.dropout",
+    )
+    ops.increment(count, out=count, name=f"{base}.increment")
+    return out

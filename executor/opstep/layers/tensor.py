@@ -70,6 +70,7 @@ def one_hot(
     return ops.one_hot(ids, depth=depth, dtype=dtype, axis=axis, name=name)
 
 
+bernoulli = ops.bernoulli
 eye_like = ops.eye_like
 normal = ops.normal
 range = ops.range
