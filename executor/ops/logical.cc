@@ -14,6 +14,11 @@ struct Or {
   OPSTEP_INLINE static bool Do(bool x, bool y) { return x | y; }
 };
 
+struct Xor {
+  static constexpr Types kTypes = Types::kBools;
+  OPSTEP_INLINE static bool Do(bool x, bool y) { return x ^ y; }
+};
+
 struct Not {
   static constexpr Types kTypes = Types::kBools;
   OPSTEP_INLINE static bool Do(bool x) { return !x; }
@@ -42,6 +47,9 @@ const bool kAnd = RegisterLogical<And>(
     "logical_and", "True where both X and Y are, element by element, with broadcasting.", "&");
 const bool kOr = RegisterLogical<Or>(
     "logical_or", "True where X or Y is, element by element, with broadcasting.", "|");
+const bool kXor = RegisterLogical<Xor>(
+    "logical_xor", "True where just one of X and Y is, element by element, with broadcasting.",
+    "^");
 
 const bool kNot = Op("logical_not")
                       .Doc("True where X is false.")

@@ -1,25 +1,20 @@
 #include "ops/numeric.h"
-#include "ops/unary_op.h"
+#include "ops/unary_attr.h"
 
 namespace opstep {
 namespace {
 
 // X times a smooth step.
 
+template <typename T>
 struct Silu {
-  static constexpr Types kTypes = Types::kFloats;
-  template <typename T>
-  OPSTEP_INLINE static T Do(T x) {
-    return x * Sigmoid(x);
+  explicit Silu(const OpView& op) : alpha(static_cast<T>(op.Float("alpha"))) {}
+  OPSTEP_INLINE T operator()(T x) const { return x * Sigmoid(alpha * x); }
+  OPSTEP_INLINE T operator()(T x, T d) const {
+    const T s = Sigmoid(alpha * x);
+    return d * (s + alpha * x * (s * (T(1) - s)));
   }
-};
-
-struct SiluGrad {
-  template <typename T>
-  OPSTEP_INLINE static T Do(T x, T d) {
-    const T s = Sigmoid(x);
-    return d * (s + x * (s * (T(1) - s)));
-  }
+  T alpha;
 };
 
 // tanh(softplus(x)), which is (y² - 1) / (y² + 1) for y = 1 + exp(x); written so that nothing
@@ -49,11 +44,13 @@ struct MishGrad {
   }
 };
 
-const bool kSilu = UnaryOp("silu", "X * sigmoid(X), also called swish.", "from -0.28")
-                       .Prepare(PrepareUnary<Silu>)
+const bool kSilu = UnaryOp("silu", "X * sigmoid(alpha * X), also called swish.", "as X")
+                       .Attr(FloatAttr("alpha", 1), "how steep the step is")
+                       .Prepare(PrepareUnaryAttr<Silu>)
                        .Grad(GradFromX)
-                       .Oracle("X / (1 + np.exp(-X))")
+                       .Oracle("X / (1 + np.exp(-alpha * X))")
                        .Sample("X=[99]{-30,30}")
+                       .Sample("X=[99]{-9,9} alpha=0.3")
                        .Register();
 
 const bool kMish = UnaryOp("mish", "X * tanh(softplus(X)).", "from -0.31")
@@ -64,8 +61,11 @@ const bool kMish = UnaryOp("mish", "X * tanh(softplus(X)).", "from -0.31")
                        .Register();
 
 const bool kSiluGrad =
-    UnaryGradOp("silu_grad", "Gradient of silu: dout * (s + X * s * (1 - s)), s = sigmoid(X).", "X")
-        .Prepare(PrepareUnaryGrad<SiluGrad>)
+    UnaryGradOp("silu_grad",
+                "Gradient of silu: dout * (s + alpha * X * s * (1 - s)), s = sigmoid(alpha * X).",
+                "X")
+        .Attr(FloatAttr("alpha", 1), "as in the forward op")
+        .Prepare(PrepareUnaryAttrGrad<Silu>)
         .Register();
 const bool kMishGrad = UnaryGradOp("mish_grad",
                                    "Gradient of mish: dout * (t + X * (1 - t ** 2) * sigmoid(X)), "
