@@ -238,6 +238,7 @@ def _document(schema: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+_types = frozenset(_core.op_types())
 _functions: dict[str, OpFunction] = {}
 
 
@@ -250,7 +251,7 @@ def _function(op_type: str) -> OpFunction:
 def __getattr__(name: str) -> OpFunction:
     # `ops.while_`: a word that Python keeps for itself gets an underscore.
     op_type = name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
-    if name.startswith("__") or op_type not in _core.op_types():
+    if op_type not in _types:
         near = _core.nearest(name, _core.op_types())
         hint = f"; did you mean '{near}'?" if near else ""
         raise AttributeError(f"there is no op '{name}'{hint}")

@@ -133,6 +133,12 @@ class Variable:
     def __ror__(self, other: Operand) -> Variable:
         return _ops().logical_or(other, self)
 
+    def __xor__(self, other: Operand) -> Variable:
+        return _ops().logical_xor(self, other)
+
+    def __rxor__(self, other: Operand) -> Variable:
+        return _ops().logical_xor(other, self)
+
     def __invert__(self) -> Variable:
         return _ops().logical_not(self)
 

@@ -99,7 +99,9 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: x.astype("int32"),
     lambda x: (x > 3) & (x < 20),
     lambda x: (x < 3) | (x > 20),
+    lambda x: (x > 3) ^ (x < 20),
     lambda x: ~(x < 3),
+    lambda x: (x < 3) & True,
     lambda x: x[0] @ x[1].T,
     lambda x: 2.0 ** x[0],
 ]

@@ -85,6 +85,7 @@ from opstep.layers.math import (
     logical_and as logical_and,
     logical_not as logical_not,
     logical_or as logical_or,
+    logical_xor as logical_xor,
     matmul as matmul,
     maximum as maximum,
     mean as mean,

@@ -133,6 +133,7 @@ def not_equal(x: Operand, y: Operand, out: Out = None, name: str | None = None) 
 logical_and = ops.logical_and
 logical_not = ops.logical_not
 logical_or = ops.logical_or
+logical_xor = ops.logical_xor
 
 # --- reductions ---------------------------------------------------------------------------------
 
