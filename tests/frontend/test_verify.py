@@ -1,4 +1,4 @@
-"""Every rule of a legal program: broken in a file, it is named with block and op, and that is all."""
+"""Every rule of a legal program: broken in a file, it is named with block and op; that is all."""
 
 from __future__ import annotations
 
@@ -123,6 +123,21 @@ def nine_dimensions(d: Desc) -> None:
     d.blocks[0].vars[0].dims.extend([1] * 9)
 
 
+def an_attribute_of_no_parameter(d: Desc) -> None:
+    d.blocks[0].vars[0].attrs.add(name="learning_rate", f=0.5)
+
+
+def an_attribute_that_is_no_number(d: Desc) -> None:
+    parameter = next(var for var in d.blocks[0].vars if var.parameter)
+    parameter.attrs.add(name="learning_rate", s="high")
+
+
+def an_attribute_twice(d: Desc) -> None:
+    parameter = next(var for var in d.blocks[0].vars if var.parameter)
+    for rate in (0.5, 0.25):
+        parameter.attrs.add(name="learning_rate", f=rate)
+
+
 def a_parameter_in_a_loop(d: Desc) -> None:
     var = d.blocks[2].vars[0]
     var.parameter = var.persistable = True
@@ -221,6 +236,9 @@ CASES: list[tuple[Callable[[Desc], None], str]] = [
     (no_dtype, "var-dtype"),
     (a_size_of_minus_two, "var-dims"),
     (nine_dimensions, "var-dims"),
+    (an_attribute_of_no_parameter, "var-attr"),
+    (an_attribute_that_is_no_number, "var-attr"),
+    (an_attribute_twice, "var-attr"),
     (a_parameter_in_a_loop, "parameter-global"),
     (an_id_twice, "op-id"),
     (a_name_twice, "op-name"),
