@@ -83,7 +83,8 @@ const bool kConv =
             using T = decltype(t);
             ConvProducts<T> products(shape);
             if (std::is_same_v<T, float>) {
-              products.forward = ConvForward::Make(shape, ctx.in(2).dtype != DType::kNone);
+              const bool bias = ctx.in(2).dtype != DType::kNone;
+              products.forward = ConvForward::Make(shape, bias, ctx.value(1));
             }
             return WithState(Run<T>, std::move(products));
           });

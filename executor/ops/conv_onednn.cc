@@ -73,6 +73,42 @@ const float* Inside(const DnnlReorder& reorder, const float* data, Scratch& scra
   return to;
 }
 
+// W, in `parts` along its output channels, in the format inside.
+class Weights {
+ public:
+  Weights() = default;
+  Weights(const DnnlDims& dims, const DnnlDesc& inside, int64_t parts, const Tensor* known)
+      : reorder_(RowMajor(dims), inside), parts_(parts), inside_(inside) {
+    // A narrow dtype is widened at each run.
+    if (known == nullptr || known->dtype != DType::kFloat32 || !reorder_.needed()) return;
+    known_ = AllocateAligned(step() * parts * sizeof(float));
+    Fill(known->as<float>(), static_cast<float*>(known_.get()));
+  }
+
+  const DnnlDesc& desc() const { return inside_; }
+  // Between two parts, in floats.
+  int64_t step() const { return static_cast<int64_t>(inside_.get_size() / sizeof(float)); }
+
+  const float* Get(const float* w, Scratch& scratch) const {
+    if (!reorder_.needed()) return w;
+    if (known_ != nullptr) return static_cast<const float*>(known_.get());
+    float* to = scratch.Take<float>(step() * parts_);
+    Fill(w, to);
+    return to;
+  }
+
+ private:
+  void Fill(const float* w, float* to) const {
+    const int64_t from_step = static_cast<int64_t>(reorder_.from().get_size() / sizeof(float));
+    ParallelFor(parts_, [&](int64_t i) { reorder_.Run(w + i * from_step, to + i * step()); });
+  }
+
+  DnnlReorder reorder_;
+  int64_t parts_ = 1;
+  DnnlDesc inside_;
+  std::shared_ptr<void> known_;
+};
+
 template <typename Made, typename... Args>
 std::shared_ptr<const Made> TryMake(const ConvShape& s, Args... args) {
   if (s.batch == 0 || s.weights() == 0 || s.x_image() == 0 || s.y_image() == 0) return nullptr;
@@ -86,7 +122,8 @@ std::shared_ptr<const Made> TryMake(const ConvShape& s, Args... args) {
 
 class Forward : public ConvForward {
  public:
-  Forward(const ConvShape& s, bool bias) : shape_(s), batches_(s.batch, PiecesFor(s.flops())) {
+  Forward(const ConvShape& s, bool bias, const Tensor* w)
+      : shape_(s), batches_(s.batch, PiecesFor(s.flops())) {
     // Few images: their channels are split too.
     if (s.groups == 1 && batches_.count < 4) {
       parts_ = std::min<int64_t>({4, PiecesFor(s.flops()) / batches_.count, s.out_channels / 32});
@@ -95,26 +132,17 @@ class Forward : public ConvForward {
     }
     channels_ = s.out_channels / parts_;
     const Descs descs(s, batches_.size, channels_);
-    full_ = Piece(s, descs, AnyFormat(descs.w), bias);
+    full_ = Piece(descs, AnyFormat(descs.w), bias);
     if (batches_.rest > 0) {
-      rest_ = Piece(s, Descs(s, batches_.rest, channels_), full_.w, bias);
+      rest_ = Piece(Descs(s, batches_.rest, channels_), full_.w, bias);
     }
-    weights_ = DnnlReorder(RowMajor(descs.w), full_.w);
+    weights_ = Weights(descs.w, full_.w, parts_, w);
     bias_ = RowMajor(descs.bias);
   }
 
   void Run(const float* x, const float* w, const float* b, float* y) const override {
     Scratch scratch;
-    const float* packed = w;
-    int64_t packed_step = shape_.weights() / parts_;
-    if (weights_.needed()) {
-      const int64_t from_step = packed_step;
-      packed_step = weights_.to().get_size() / sizeof(float);
-      float* to = scratch.Take<float>(packed_step * parts_);
-      ParallelFor(parts_,
-                  [&](int64_t j) { weights_.Run(w + j * from_step, to + j * packed_step); });
-      packed = to;
-    }
+    const float* packed = weights_.Get(w, scratch);
     // All parts of an image read the same X.
     const float* shared = nullptr;
     const int64_t shared_step = full_.x.to().get_size() / sizeof(float);
@@ -137,7 +165,7 @@ class Forward : public ConvForward {
           y + i * batches_.size * shape_.y_image() + j * channels_ * shape_.window.out_size();
       float* inside =
           piece.y.needed() ? static_cast<float*>(own.Take(piece.y.from().get_size())) : to;
-      const float* weights = packed + j * packed_step;
+      const float* weights = packed + j * weights_.step();
       if (b != nullptr) {
         piece.conv.Run({{DNNL_ARG_SRC, piece.x.to(), from},
                         {DNNL_ARG_WEIGHTS, full_.w, weights},
@@ -159,9 +187,10 @@ class Forward : public ConvForward {
     DnnlDesc w;
 
     Piece() = default;
-    Piece(const ConvShape&, const Descs& d, const DnnlDesc& weights, bool bias) {
+    Piece(const Descs& d, const DnnlDesc& weights, bool bias) {
+      // "Inference" also while training: the result is the same, and the choice is larger.
       const dnnl::convolution_forward::primitive_desc made(
-          DnnlEngine(), dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+          DnnlEngine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
           AnyFormat(d.x), weights, bias ? RowMajor(d.bias) : DnnlDesc(), AnyFormat(d.y), d.stride,
           d.dilation, d.begin, d.end, DnnlAttr());
       conv = DnnlPrimitive(dnnl::convolution_forward(made), made.scratchpad_desc());
@@ -178,7 +207,7 @@ class Forward : public ConvForward {
   int64_t parts_ = 1;     // of the output channels
   int64_t channels_ = 0;  // of one part
   Piece full_, rest_;
-  DnnlReorder weights_;
+  Weights weights_;
   DnnlDesc bias_;
 };
 
@@ -192,16 +221,17 @@ dnnl::convolution_forward::primitive_desc Hint(const Descs& d) {
 
 class BackData : public ConvBackData {
  public:
-  explicit BackData(const ConvShape& s) : shape_(s), batches_(s.batch, PiecesFor(s.flops())) {
+  BackData(const ConvShape& s, const Tensor* w)
+      : shape_(s), batches_(s.batch, PiecesFor(s.flops())) {
     const Descs descs(s, batches_.size, s.out_channels);
     full_ = Piece(descs, AnyFormat(descs.w));
     if (batches_.rest > 0) rest_ = Piece(Descs(s, batches_.rest, s.out_channels), full_.w);
-    weights_ = DnnlReorder(RowMajor(descs.w), full_.w);
+    weights_ = Weights(descs.w, full_.w, 1, w);
   }
 
   void Run(const float* dy, const float* w, float* dx) const override {
     Scratch scratch;
-    const float* packed = Inside(weights_, w, scratch);
+    const float* packed = weights_.Get(w, scratch);
     ParallelFor(batches_.count, [&](int64_t i) {
       const Piece& piece = batches_.is_rest(i) ? rest_ : full_;
       Scratch own;
@@ -237,7 +267,7 @@ class BackData : public ConvBackData {
   const ConvShape shape_;
   const Batches batches_;
   Piece full_, rest_;
-  DnnlReorder weights_;
+  Weights weights_;
 };
 
 class BackWeights : public ConvBackWeights {
@@ -311,12 +341,13 @@ class BackWeights : public ConvBackWeights {
 
 }  // namespace
 
-std::shared_ptr<const ConvForward> ConvForward::Make(const ConvShape& shape, bool bias) {
-  return TryMake<Forward>(shape, bias);
+std::shared_ptr<const ConvForward> ConvForward::Make(const ConvShape& shape, bool bias,
+                                                     const Tensor* w) {
+  return TryMake<Forward>(shape, bias, w);
 }
 
-std::shared_ptr<const ConvBackData> ConvBackData::Make(const ConvShape& shape) {
-  return TryMake<BackData>(shape);
+std::shared_ptr<const ConvBackData> ConvBackData::Make(const ConvShape& shape, const Tensor* w) {
+  return TryMake<BackData>(shape, w);
 }
 
 std::shared_ptr<const ConvBackWeights> ConvBackWeights::Make(const ConvShape& shape) {

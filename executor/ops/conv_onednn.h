@@ -8,12 +8,14 @@ namespace opstep {
 
 // The three products of a convolution on oneDNN, in float32. Tensors are row-major outside; inside
 // they have the format that oneDNN likes best. Each is split into pieces for threads by its sizes
-// alone. `Make` gives null where oneDNN has nothing to offer.
+// alone. `Make` gives null where oneDNN has nothing to offer. A W that is known by then is brought
+// into its format once.
 
 // Y = X * W + B; B may be null.
 class ConvForward {
  public:
-  static std::shared_ptr<const ConvForward> Make(const ConvShape& shape, bool bias);
+  static std::shared_ptr<const ConvForward> Make(const ConvShape& shape, bool bias,
+                                                 const Tensor* w = nullptr);
   virtual ~ConvForward() = default;
   virtual void Run(const float* x, const float* w, const float* b, float* y) const = 0;
 };
@@ -21,7 +23,8 @@ class ConvForward {
 // dX from dY and W.
 class ConvBackData {
  public:
-  static std::shared_ptr<const ConvBackData> Make(const ConvShape& shape);
+  static std::shared_ptr<const ConvBackData> Make(const ConvShape& shape,
+                                                  const Tensor* w = nullptr);
   virtual ~ConvBackData() = default;
   virtual void Run(const float* dy, const float* w, float* dx) const = 0;
 };

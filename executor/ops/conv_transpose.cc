@@ -137,7 +137,9 @@ const bool kConvTranspose =
           return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
             using T = decltype(t);
             ConvProducts<T> products(shape);
-            if (std::is_same_v<T, float>) products.back_data = ConvBackData::Make(shape);
+            if (std::is_same_v<T, float>) {
+              products.back_data = ConvBackData::Make(shape, ctx.value(1));
+            }
             return WithState(Run<T>, std::move(products));
           });
         })
