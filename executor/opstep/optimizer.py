@@ -15,24 +15,31 @@ from opstep.program import Program
 from opstep.variable import Parameter, Variable
 
 Pair = tuple[Variable, Variable]
+Rate = float | Schedule | Variable
 
 
 class Optimizer:
     """What all optimizers share; a subclass says how one parameter is changed.
 
-    `learning_rate` is a number or a schedule of `opstep.lr`, `grad_clip` one of `opstep.clip`. A
-    parameter's `optimize_attr` can scale its learning rate, replace the weight decay (0 for none)
-    and keep its gradient as it is ("clip": False).
+    `learning_rate` is a number, a schedule of `opstep.lr` or a variable with one element that the
+    program computes otherwise; `grad_clip` is one of `opstep.clip`. A parameter's `optimize_attr`
+    can scale its learning rate, replace the weight decay (0 for none) and keep its gradient as it
+    is ("clip": False).
     """
 
     _counts_steps = False
 
     def __init__(
         self,
-        learning_rate: float | Schedule,
+        learning_rate: Rate,
         weight_decay: float = 0.0,
         grad_clip: GradientClip | None = None,
     ) -> None:
+        if not isinstance(learning_rate, int | float | Schedule | Variable):
+            raise Error(
+                "learning_rate must be a number, a schedule of opstep.lr or a variable, not a "
+                f"{type(learning_rate).__name__}"
+            )
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.grad_clip = grad_clip
@@ -109,6 +116,8 @@ class _Step:
 
     def _make_rate(self, dtype: str) -> Variable:
         name = self.main.unique_name("learning_rate")
+        if isinstance(self._learning_rate, Variable):
+            return ops.cast(self._learning_rate, to=dtype, name=f"{name}.cast", out=name)
         if not isinstance(self._learning_rate, Schedule):
             return self._persistable(name, [], dtype, self._learning_rate)
         assert self.count is not None
@@ -152,7 +161,7 @@ class Momentum(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | Schedule,
+        learning_rate: Rate,
         momentum: float = 0.9,
         use_nesterov: bool = False,
         weight_decay: float = 0.0,
@@ -185,7 +194,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = 0.001,
+        learning_rate: Rate = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -222,7 +231,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = 0.001,
+        learning_rate: Rate = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,

@@ -258,6 +258,7 @@ def test_a_parameter_is_exempt_from_clipping(world) -> None:
         (lambda: clip.ClipByValue(1.0, 2.0), "min is 2.0, above max"),
         (lambda: clip.ClipByNorm(0), "a norm above 0"),
         (lambda: clip.ClipByGlobalNorm(-1), "a norm above 0"),
+        (lambda: optimizer.SGD("0.1"), "learning_rate must be a number, .* not a str"),
         (lambda: lr.StepDecay(0.1, 0), "1 step or more, not 0"),
         (lambda: lr.PiecewiseDecay([5], [1.0]), "1 boundaries, so it needs 2 values"),
         (lambda: lr.PiecewiseDecay([5, 3], [1.0, 2.0, 3.0]), "must rise"),
@@ -306,6 +307,16 @@ def test_a_schedule(world, schedule: lr.Schedule, formula: Callable[[int], float
     world.exe.run(world.startup)
     got = [float(world.exe.run(world.main, fetch_list=["learning_rate_0"])[0]) for _ in range(10)]
     np.testing.assert_allclose(got, [formula(t) for t in range(10)], rtol=1e-6, atol=1e-9)
+
+
+def test_a_learning_rate_that_the_program_computes(world) -> None:
+    w = world.main.global_block().create_parameter("w", [2])
+    rate = layers.data("rate", [1])
+    optimizer.SGD(rate * 2.0).minimize(layers.reduce_sum(w))
+    world.exe.run(world.startup)
+    before = world.scope.find(w)
+    world.exe.run(world.main, {"rate": np.float32([0.25])})
+    np.testing.assert_allclose(world.scope.find(w), before - 0.5, rtol=1e-6)
 
 
 def test_a_schedule_goes_on_where_it_ended(world) -> None:

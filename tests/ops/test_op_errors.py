@@ -52,6 +52,31 @@ BUILDING: list[tuple[Callable[[], object], str]] = [
         lambda: ops.sum([data("a", [2]), data("b", [3])]),
         "[sum] X[0] is float32[2] but X[1] is float32[3]",
     ),
+    (
+        lambda: ops.sgd(data("p", [2]), data("g", [3]), data("lr", [])),
+        "[sgd] param is [2] but grad is [3]: they must be alike",
+    ),
+    (
+        lambda: ops.momentum(data("p", [2]), data("g", [2]), data("v", [2, 1]), data("lr", [])),
+        "[momentum] param is [2] but velocity is [2, 1]: they must be alike",
+    ),
+    (
+        lambda: ops.adam(*(data(n, [2]) for n in "pgmv"), data("lr", [2]), data("n", [], "int64")),
+        "[adam] lr is [2]: it must have one element",
+    ),
+    (
+        lambda: ops.adamw(*(data(n, [2]) for n in "pgmv"), data("lr", []), data("n", [2], "int64")),
+        "[adamw] step is [2]: it must have one element",
+    ),
+    (
+        lambda: ops.adam(
+            data("p", [2], "float64"),
+            *(data(n, [2]) for n in "gmv"),
+            data("lr", []),
+            data("n", [], "int64"),
+        ),
+        "[adam] param is float64 but grad is float32: cast one of them",
+    ),
     (lambda: ops.relu(data("a", [2], "int64")), "is int64; it takes float32, float64"),
 ]
 
