@@ -59,15 +59,23 @@ struct Executor::Entry {
 Executor::Executor() = default;
 Executor::~Executor() = default;
 
-std::shared_ptr<CompiledPlan> Executor::PlanFor(const std::shared_ptr<const Program>& program,
-                                                const std::vector<Feed>& feeds,
-                                                const std::vector<std::string>& fetches) {
+std::shared_ptr<CompiledPlan> Executor::Cached(const Program& program,
+                                               const std::vector<Feed>& feeds,
+                                               const std::vector<std::string>& fetches) {
   const std::lock_guard lock(mutex_);
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-    if (!it->Is(*program, feeds, fetches)) continue;
+    if (!it->Is(program, feeds, fetches)) continue;
     entries_.splice(entries_.begin(), entries_, it);
     return entries_.front().plan;
   }
+  return nullptr;
+}
+
+std::shared_ptr<CompiledPlan> Executor::PlanFor(const std::shared_ptr<const Program>& program,
+                                                const std::vector<Feed>& feeds,
+                                                const std::vector<std::string>& fetches) {
+  if (std::shared_ptr<CompiledPlan> plan = Cached(*program, feeds, fetches)) return plan;
+  // Without the lock: the child of a fork would find it taken for ever, and others need not wait.
   Entry entry{.program = program->id(),
               .version = program->version(),
               .feeds = {},
@@ -75,6 +83,9 @@ std::shared_ptr<CompiledPlan> Executor::PlanFor(const std::shared_ptr<const Prog
               .plan = {}};
   for (const Feed& feed : feeds) entry.feeds.push_back({feed.name, feed.tensor.type()});
   entry.plan = std::make_shared<CompiledPlan>(Compile(program, entry.feeds, fetches));
+  // Another thread may have been faster.
+  if (std::shared_ptr<CompiledPlan> plan = Cached(*program, feeds, fetches)) return plan;
+  const std::lock_guard lock(mutex_);
   entries_.push_front(std::move(entry));
   if (entries_.size() > kCachedPlans) entries_.pop_back();
   return entries_.front().plan;

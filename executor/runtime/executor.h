@@ -51,6 +51,8 @@ class Executor {
 
  private:
   struct Entry;
+  std::shared_ptr<CompiledPlan> Cached(const Program& program, const std::vector<Feed>& feeds,
+                                       const std::vector<std::string>& fetches);
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
 };

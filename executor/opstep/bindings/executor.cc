@@ -68,16 +68,20 @@ class Callable {
 
  private:
   std::shared_ptr<CompiledPlan> PlanFor(const std::vector<Feed>& feeds) {
-    std::lock_guard lock(mutex_);
-    bool same = latest_ != nullptr && version_ == program_->version();
-    for (size_t i = 0; same && i < feeds.size(); ++i) same = types_[i] == feeds[i].tensor.type();
-    if (same) return latest_;
-    latest_.reset();
-    latest_ = executor_.PlanFor(program_, feeds, fetches_);
-    version_ = program_->version();
+    const uint32_t version = program_->version();
+    {
+      const std::lock_guard lock(mutex_);
+      bool same = latest_ != nullptr && version_ == version;
+      for (size_t i = 0; same && i < feeds.size(); ++i) same = types_[i] == feeds[i].tensor.type();
+      if (same) return latest_;
+    }
+    std::shared_ptr<CompiledPlan> plan = executor_.PlanFor(program_, feeds, fetches_);
+    const std::lock_guard lock(mutex_);
+    latest_ = plan;
+    version_ = version;
     types_.clear();
     for (const Feed& feed : feeds) types_.push_back(feed.tensor.type());
-    return latest_;
+    return plan;
   }
 
   const std::shared_ptr<Program> program_;
