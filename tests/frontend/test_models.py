@@ -136,6 +136,26 @@ def test_training_goes_on_from_a_checkpoint_bit_by_bit(
         np.testing.assert_array_equal(scope.find(name), world.scope.find(name))
 
 
+def test_dropout_goes_on_from_a_checkpoint_and_is_off_in_a_model(
+    world: World, tmp_path: Path
+) -> None:
+    x = layers.data("x", shape=[None, 5])
+    y = layers.dropout(layers.fc(x, size=40), 0.5)
+    world.exe.run(world.startup)
+    world.exe.run(world.main, feed={"x": X})
+    opstep.save_checkpoint(tmp_path / "c", world.main)
+    opstep.save_model(tmp_path / "m", [x], [y], world.main)
+    (went_on,) = world.exe.run(world.main, feed={"x": X}, fetch_list=[y])
+    scope = opstep.Scope()
+    opstep.load_checkpoint(tmp_path / "c", world.main, scope)
+    (got,) = world.exe.run(world.main, feed={"x": X}, fetch_list=[y], scope=scope)
+    np.testing.assert_array_equal(got, went_on)
+    assert (got == 0).any()
+    program, _, fetches = opstep.load_model(tmp_path / "m", scope)
+    (whole,) = world.exe.run(program, feed={"x": X}, fetch_list=fetches, scope=scope)
+    assert not (whole == 0).any()
+
+
 def test_parameters_alone(
     world: World, net: tuple[opstep.Variable, opstep.Variable], tmp_path: Path
 ) -> None:
