@@ -14,43 +14,50 @@ State MakeState(const OpView& op, const Dims& x) {
   return {axis, ProductOf(x, 0, axis), x[axis], ProductOf(x, axis + 1, x.rank())};
 }
 
+// Calls f(row of X, row of out) for each row that is taken, as offsets in elements.
+template <typename F>
+OPSTEP_INLINE void ForEachRow(const State& state, const Tensor& indices, F&& f) {
+  WithIndices(indices, [&](const auto* values) OPSTEP_INLINE_LAMBDA {
+    int64_t to = 0;
+    for (int64_t o = 0; o < state.outer; ++o) {
+      const int64_t base = o * state.size;
+      for (int64_t k = 0; k < indices.numel; ++k, to += state.inner) {
+        const int64_t at = PositionOf(indices, values, k, state.size, state.axis);
+        f((base + at) * state.inner, to);
+      }
+    }
+  });
+}
+
 template <typename U>
 void Run(KernelContext& ctx) {
-  const State& state = ctx.state<State>();
-  const Tensor& indices = ctx.in(1);
-  const IndexReader index(indices);
+  const State state = ctx.state<State>();
   const U* x = ctx.in(0).as<U>();
   U* out = ctx.out(0).as<U>();
-  const int64_t n = state.inner;
-  for (int64_t o = 0; o < state.outer; ++o) {
-    for (int64_t k = 0; k < indices.numel; ++k) {
-      CopyElements(x + index.At(k, state.size, state.axis) * n, out, n);
-      out += n;
-    }
-    x += state.size * n;
+  if (state.inner == 1) {
+    ForEachRow(state, ctx.in(1),
+               [&](int64_t from, int64_t to) OPSTEP_INLINE_LAMBDA { out[to] = x[from]; });
+  } else {
+    ForEachRow(state, ctx.in(1), [&](int64_t from, int64_t to) OPSTEP_INLINE_LAMBDA {
+      CopyElements(x + from, out + to, state.inner);
+    });
   }
 }
 
 template <typename T>
 struct GradBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
-    const State& state = ctx.state<State>();
-    const Tensor& indices = ctx.in(1);
-    const IndexReader index(indices);
+    const State state = ctx.state<State>();
     const T* dout = ctx.in(2).as<T>();
     Tensor& grad = ctx.out(0);
     if (grad.numel > 0) std::memset(grad.data, 0, grad.bytes());
     T* dx = grad.as<T>();
-    const int64_t n = state.inner;
-    for (int64_t o = 0; o < state.outer; ++o) {
-      for (int64_t k = 0; k < indices.numel; ++k) {
-        T* row = dx + index.At(k, state.size, state.axis) * n;
+    ForEachRow(state, ctx.in(1), [&](int64_t at, int64_t from) OPSTEP_INLINE_LAMBDA {
+      T* row = dx + at;
+      const T* d = dout + from;
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) row[i] = Plus(row[i], dout[i]);
-        dout += n;
-      }
-      dx += state.size * n;
-    }
+      for (int64_t i = 0; i < state.inner; ++i) row[i] = Plus(row[i], d[i]);
+    });
   }
 };
 

@@ -13,38 +13,38 @@ namespace opstep {
 
 inline constexpr DTypeSet kIndices(DType::kInt32, DType::kInt64);
 
-// Reads indices of either dtype; negative ones count from the end.
-class IndexReader {
- public:
-  explicit IndexReader(const Tensor& indices)
-      : indices_(indices), data_(indices.data), wide_(indices.dtype == DType::kInt64) {}
-
-  // Of an axis of X with a size; outside of it is an error.
-  OPSTEP_INLINE int64_t At(int64_t i, int64_t size, int axis) const {
-    const int64_t value =
-        wide_ ? static_cast<const int64_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
-    const int64_t index = value < 0 ? value + size : value;
-    if (index < 0 || index >= size) [[unlikely]]
-      Refuse(i, value, size, axis);
-    return index;
+// Calls f with the indices as what they are.
+template <typename F>
+OPSTEP_INLINE void WithIndices(const Tensor& indices, F&& f) {
+  if (indices.dtype == DType::kInt64) {
+    f(indices.as<int64_t>());
+  } else {
+    f(indices.as<int32_t>());
   }
+}
 
- private:
-  [[noreturn]] [[gnu::noinline]] void Refuse(int64_t i, int64_t value, int64_t size,
-                                             int axis) const {
-    std::string place;
-    for (int d = indices_.dims.rank() - 1; d >= 0; --d) {
-      place = Cat(i % indices_.dims[d], place.empty() ? "" : ", ", place);
-      i /= indices_.dims[d];
-    }
-    Fail("indices[", place, "] is ", value, " but axis ", axis, " of X has size ", size,
-         size == 0 ? ": it has no elements" : Cat(": indices run from ", -size, " to ", size - 1));
+[[noreturn]] [[gnu::noinline]] inline void RefuseIndex(const Tensor& indices, int64_t i,
+                                                       int64_t value, int64_t size, int axis) {
+  std::string place;
+  for (int d = indices.dims.rank() - 1; d >= 0; --d) {
+    place = Cat(i % indices.dims[d], place.empty() ? "" : ", ", place);
+    i /= indices.dims[d];
   }
+  Fail("indices[", place, "] is ", value, " but axis ", axis, " of X has size ", size,
+       size == 0 ? ": it has no elements" : Cat(": indices run from ", -size, " to ", size - 1));
+}
 
-  const Tensor& indices_;
-  const void* data_;
-  const bool wide_;
-};
+// Index i as a position on an axis of X: negative ones count from the end, those outside are an
+// error.
+template <typename I>
+OPSTEP_INLINE int64_t PositionOf(const Tensor& indices, const I* values, int64_t i, int64_t size,
+                                 int axis) {
+  const int64_t value = values[i];
+  const int64_t position = value < 0 ? value + size : value;
+  if (static_cast<uint64_t>(position) >= static_cast<uint64_t>(size)) [[unlikely]]
+    RefuseIndex(indices, i, value, size, axis);
+  return position;
+}
 
 // Each index replaces the position along one axis; places are single elements.
 struct ElementPlaces {
@@ -58,12 +58,14 @@ struct ElementPlaces {
   // Calls f(k, place) with the number of the index and the offset in X.
   template <typename F>
   OPSTEP_INLINE void ForEach(const Tensor& indices, F&& f) const {
-    const IndexReader index(indices);
-    ForEachRun(walk, [&](int64_t k, int64_t base, const Walk::Axis& run) OPSTEP_INLINE_LAMBDA {
-      for (int64_t i = 0; i < run.size; ++i) {
-        const int64_t number = k + i * run.from;
-        f(number, base + i * run.to + index.At(number, size, axis) * stride);
-      }
+    WithIndices(indices, [&](const auto* values) OPSTEP_INLINE_LAMBDA {
+      ForEachRun(walk, [&](int64_t k, int64_t base, const Walk::Axis& run) OPSTEP_INLINE_LAMBDA {
+        for (int64_t i = 0; i < run.size; ++i) {
+          const int64_t number = k + i * run.from;
+          const int64_t position = PositionOf(indices, values, number, size, axis);
+          f(number, base + i * run.to + position * stride);
+        }
+      });
     });
   }
 };
@@ -98,15 +100,18 @@ struct RowPlaces {
 
   template <typename F>
   OPSTEP_INLINE void ForEach(const Tensor& indices, F&& f) const {
-    const IndexReader index(indices);
-    int64_t next = 0;
-    for (int64_t b = 0; b < batches; ++b) {
-      for (int64_t row = 0; row < rows; ++row) {
-        int64_t place = b * batch_stride;
-        for (int d = 0; d < depth; ++d) place += index.At(next++, size[d], first + d) * stride[d];
-        f(b * rows + row, place);
+    WithIndices(indices, [&](const auto* values) OPSTEP_INLINE_LAMBDA {
+      int64_t next = 0;
+      for (int64_t b = 0; b < batches; ++b) {
+        for (int64_t row = 0; row < rows; ++row) {
+          int64_t place = b * batch_stride;
+          for (int d = 0; d < depth; ++d) {
+            place += PositionOf(indices, values, next++, size[d], first + d) * stride[d];
+          }
+          f(b * rows + row, place);
+        }
       }
-    }
+    });
   }
 };
 
