@@ -121,6 +121,9 @@ OPSTEP_INLINE void CopyAlong(const Walk& walk, const U* x, U* out) {
       CopyElements(source, target, axis.size);
     } else if (axis.from == 0 && axis.to == 1) {
       std::fill_n(target, axis.size, *source);
+    } else if (axis.from == -1 && axis.to == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < axis.size; ++i) target[i] = source[-i];
     } else {
       for (int64_t i = 0; i < axis.size; ++i) target[i * axis.to] = source[i * axis.from];
     }
@@ -129,13 +132,15 @@ OPSTEP_INLINE void CopyAlong(const Walk& walk, const U* x, U* out) {
 
 // Copies input 0 to output 0.
 template <typename U>
-void RunCopyWalk(KernelContext& ctx) {
-  CopyAlong(ctx.state<Walk>(), ctx.in(0).as<U>(), ctx.out(0).as<U>());
-}
+struct CopyWalkBody {
+  OPSTEP_INLINE static void Run(KernelContext& ctx) {
+    CopyAlong(ctx.state<Walk>(), ctx.in(0).as<U>(), ctx.out(0).as<U>());
+  }
+};
 
 inline Kernel CopyWalkKernel(DType dtype, const Walk& walk) {
-  return DispatchUnits(dtype,
-                       [&](auto u) -> Kernel { return WithState(RunCopyWalk<decltype(u)>, walk); });
+  return DispatchUnits(
+      dtype, [&](auto u) -> Kernel { return WithState(Best<CopyWalkBody<decltype(u)>>(), walk); });
 }
 
 // Adds input 1, a gradient, up in output 0; elements of the output may be met many times or never.
