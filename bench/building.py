@@ -23,6 +23,19 @@ def _build() -> float:
         return (time.thread_time() - start) / OPS
 
 
+def _train() -> float:
+    """A network with its training step: layers, initializers, gradients and updates."""
+    main, startup = opstep.Program(), opstep.Program()
+    start = time.thread_time()
+    with opstep.program_guard(main, startup):
+        x = layers.data("x", [None, 8])
+        for _ in range(OPS // 20):
+            x = layers.fc(x, size=8, act="relu")
+        opstep.optimizer.Adam(0.001).minimize(layers.mean(x))
+    spent = time.thread_time() - start
+    return spent / sum(len(program.global_block().ops) for program in (main, startup))
+
+
 def _import() -> float:
     code = (
         "import numpy, time; t = time.process_time(); import opstep; print(time.process_time() - t)"
@@ -34,5 +47,6 @@ def _import() -> float:
 def rows() -> list[Row]:
     return [
         Row("making an op, with its creation stack", min(_build() for _ in range(20)) * 1e6, "us"),
+        Row("an op of a network trained by Adam", min(_train() for _ in range(20)) * 1e6, "us"),
         Row("importing opstep, after NumPy", min(_import() for _ in range(5)) * 1e3, "ms"),
     ]

@@ -41,18 +41,21 @@ def default_startup_program() -> Program:
     return _default("startup") if _context.startup is None else _context.startup
 
 
-@contextmanager
-def program_guard(main: Program, startup: Program | None = None) -> Iterator[None]:
+class program_guard:
     """Inside the `with`, layers go to `main` and initializers to `startup`."""
-    before = _context.main, _context.startup
-    _context.main = main
-    if startup is not None:
-        _context.startup = startup
-        main._startup = startup
-    try:
-        yield
-    finally:
-        _context.main, _context.startup = before
+
+    def __init__(self, main: Program, startup: Program | None = None) -> None:
+        self.main, self.startup = main, startup
+
+    def __enter__(self) -> None:
+        self._before = _context.main, _context.startup
+        _context.main = self.main
+        if self.startup is not None:
+            _context.startup = self.startup
+            self.main._startup = self.startup
+
+    def __exit__(self, *_: object) -> None:
+        _context.main, _context.startup = self._before
 
 
 @contextmanager

@@ -165,7 +165,7 @@ def compile(
     block = program.global_block()
     for what, names in (("cannot feed", feed_names), ("cannot fetch", fetch_names)):
         for name in names:
-            if name in block.vars:
+            if block.has_var(name):
                 continue
             near = _core.nearest(name, list(block.vars))
             hint = f"; did you mean '{near}'?" if near else ""

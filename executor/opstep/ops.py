@@ -20,6 +20,8 @@ from opstep._core import Error
 from opstep.program import Operator, Program
 from opstep.variable import Variable
 
+_MANY = (list, tuple)
+
 
 class OpFunction:
     """Adds an op of one type to the current block and gives its outputs."""
@@ -43,6 +45,15 @@ class OpFunction:
         return self._schema["outputs"]
 
     @cached_property
+    def _given(self) -> list[str]:
+        """Output slots that a call gives."""
+        return [slot["name"] for slot in self._outputs if not slot["of_block"]]
+
+    @cached_property
+    def _gives_many(self) -> bool:
+        return any(slot["variadic"] for slot in self._outputs)
+
+    @cached_property
     def _kinds(self) -> dict[str, str]:
         kinds = dict.fromkeys(_own_keywords(self._schema), "op name")
         kinds |= {attr["name"]: "attr" for attr in self._schema["attrs"]}
@@ -57,6 +68,7 @@ class OpFunction:
     def __signature__(self) -> inspect.Signature:
         return _signature(self._schema)
 
+    @cached_property
     def takes_one_input(self) -> bool:
         """Can it be called with one variable and nothing else, as activations are?"""
         needed = [slot for slot in self._schema["inputs"] if not slot["optional"]]
@@ -111,7 +123,7 @@ class OpFunction:
                 continue  # filled in from what the blocks do
             if key in outputs:
                 value = outputs[key]
-                values = value if isinstance(value, list | tuple) else [value]
+                values = value if isinstance(value, _MANY) else (value,)
                 targets[key] = [v.name if isinstance(v, Variable) else str(v) for v in values]
             elif slot["variadic"]:
                 count = attrs.get("num_outputs") or len(attrs.get("split", ()))
@@ -121,13 +133,8 @@ class OpFunction:
             elif not slot["optional"]:
                 targets[key] = [f"{name}.{key}"]
         made = program._core.append_op(block.index, self.type, name, sources, targets, attrs, -1)
-        results = [
-            block.var(target)
-            for slot in self._outputs
-            if not slot["of_block"]
-            for target in targets.get(slot["name"], ())
-        ]
-        if len(results) == 1 and not any(slot["variadic"] for slot in self._outputs):
+        results = [block.var(target) for key in self._given for target in targets.get(key, ())]
+        if len(results) == 1 and not self._gives_many:
             return results[0]
         return tuple(results) if results else Operator(program, made)
 
@@ -138,22 +145,23 @@ class OpFunction:
         like: Variable | None = None
         program: Program | None = None
         for value in (*inputs.values(), *outputs.values()):
-            for item in value if isinstance(value, list | tuple) else (value,):
+            for item in value if isinstance(value, _MANY) else (value,):
                 if not isinstance(item, Variable):
                     continue
-                if program is None:
-                    program = item.program
-                elif program is not item.program:
+                if like is None:
+                    like, program = item, item.block.program
+                elif program is not item.block.program:
                     raise self._error(
                         f"'{item.name}' belongs to program '{item.program.name}', the other "
-                        f"variables to '{program.name}'; build each program with its own variables"
+                        f"variables to '{like.program.name}'; build each program with its own "
+                        "variables"
                     )
-                if like is None:
-                    like = item
         return like, program
 
     def _sources(self, slot: str, value: Any, like: Variable | None) -> list[str]:
-        values = value if isinstance(value, list | tuple) else (value,)
+        if isinstance(value, Variable):
+            return [value.name]
+        values = value if isinstance(value, _MANY) else (value,)
         return [
             item.name if isinstance(item, Variable) else self._constant(slot, item, like)
             for item in values

@@ -145,6 +145,9 @@ class Block:
 
     def var(self, name: str) -> Variable:
         """The variable of that name, here or in a block around this one."""
+        known = self._known.get(name)
+        if known is not None:
+            return known
         owner = self.program._core.block_of_var(self.index, name)
         if owner < 0:
             near = _core.nearest(name, self._visible())
@@ -192,7 +195,7 @@ class Block:
 
         name = name or self.program.unique_name("param")
         home = self.program.global_block()
-        if name in home.vars:
+        if home.has_var(name):
             found = home.var(name)
             wanted = (list(shape), _core.dtype_name(dtype))
             if not isinstance(found, Parameter) or (list(found.shape), found.dtype) != wanted:
@@ -293,11 +296,15 @@ class Program:
 
     def global_block(self) -> Block:
         """Block 0."""
-        return self.blocks[0]
+        return self._block(0)
 
     def current_block(self) -> Block:
         """The block that layers are added to now."""
-        return self.blocks[self._current]
+        return self._block(self._current)
+
+    def _block(self, index: int) -> Block:
+        known = self._blocks
+        return known[index] if index < len(known) else self.blocks[index]
 
     def create_block(self, parent: Block | None = None) -> Block:
         """A new block inside `parent` (the current one), which becomes the current one."""

@@ -35,11 +35,11 @@ class Variable:
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Its sizes; None where a size is known only at run time."""
-        return tuple(self.program._core.shape(self.block.index, self.name))
+        return tuple(self.block.program._core.shape(self.block.index, self.name))
 
     @property
     def dtype(self) -> str:
-        return self.program._core.dtype(self.block.index, self.name)
+        return self.block.program._core.dtype(self.block.index, self.name)
 
     @property
     def writer(self) -> Operator | None:

@@ -50,7 +50,7 @@ def activation(layer: Layer, act: str | None) -> list[Step]:
         op = getattr(ops, act)
     except AttributeError as failed:
         raise error(layer, f"act='{act}': {failed}") from None
-    if not op.takes_one_input():
+    if not op.takes_one_input:
         raise error(layer, f"act='{act}': {act} is not a function of one variable")
     return [(op, ())]
 

@@ -19,7 +19,7 @@ def data(name: str, shape: Sequence[int | None], dtype: Any = "float32") -> Vari
     """A variable that the caller of a run feeds. None in `shape` is a size known only then."""
     block = context.default_main_program().global_block()
     dtype = _core.dtype_name(dtype)
-    if name in block.vars:
+    if block.has_var(name):
         found = block.var(name)
         if (list(found.shape), found.dtype) != (list(shape), dtype):
             raise Error(
