@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <new>
 
 namespace opstep {
 
@@ -49,14 +48,19 @@ std::string VarType::ToString() const { return std::string(NameOf(dtype)) + dims
 
 std::shared_ptr<void> AllocateAligned(size_t bytes) {
   void* p = std::aligned_alloc(kAlignment, std::max(Align(bytes), kAlignment));
-  if (p == nullptr) throw std::bad_alloc();
+  if (p == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
   return std::shared_ptr<void>(p, [](void* q) { std::free(q); });
 }
 
 Tensor::Tensor(const VarType& type) : dtype(type.dtype), dims(type.dims) {
   numel = dims.numel();
-  OPSTEP_CHECK(numel <= std::numeric_limits<int64_t>::max() / 16, "a tensor of shape ",
-               dims.ToString(), " is too large");
+  // Also when a size of 0 leaves no elements: others multiply the sizes in another order.
+  int64_t largest = 1;
+  for (const int64_t size : dims) {
+    const bool fits = !__builtin_mul_overflow(largest, std::max<int64_t>(size, 1), &largest) &&
+                      largest <= std::numeric_limits<int64_t>::max() / 16;
+    OPSTEP_CHECK(fits, "a tensor of shape ", dims.ToString(), " is too large");
+  }
 }
 
 Tensor Tensor::Allocate(const VarType& type) {

@@ -211,6 +211,10 @@ class Verifier {
     good = good &&
            !__builtin_mul_overflow(elements, SizeOf(static_cast<DType>(t.dtype())), &bytes) &&
            bytes == static_cast<int64_t>(t.data().size());
+    // Another byte than 0 and 1 would be no bool.
+    const bool bools = t.dtype() == proto::BOOL;
+    good = good && (!bools || std::all_of(t.data().begin(), t.data().end(),
+                                          [](char byte) { return byte == 0 || byte == 1; }));
     Require(good, "attr-tensor", "the bytes of attribute '", attr.name(), "' do not fit its shape");
   }
 

@@ -64,6 +64,13 @@ std::vector<VarType> InferTypes(const proto::OpDesc& op, const std::vector<VarTy
   ShapeContext context{OpView(op), inputs, static_cast<int>(FlatOutputs(op).size())};
   context.set_values(values);
   GetOp(op.type()).shape(context);
+  for (const VarType& type : context.outs()) {
+    for (const int64_t size : type.dims) {
+      OPSTEP_CHECK(size >= -1, "a result would have a size of ", size,
+                   ": an attribute asks for what is not possible");
+    }
+    if (type.dims.known()) Tensor{type};  // says if it is too large
+  }
   return context.outs();
 }
 

@@ -12,8 +12,8 @@ std::vector<int64_t> PartSizes(const OpView& op, int64_t whole, int64_t parts) {
                  "split names ", given.size(), " sizes but there are ", parts, " outputs");
     int64_t sum = 0;
     for (int64_t size : given) {
-      OPSTEP_CHECK(size >= 0, "split holds ", size, ": every size must be 0 or more");
-      sum += size;
+      OPSTEP_CHECK(size >= 0 && !__builtin_add_overflow(sum, size, &sum), "split holds ", size,
+                   ": every size must be 0 or more, and their sum a size");
     }
     OPSTEP_CHECK(SizesAgree(sum, whole), "the sizes in split add up to ", sum, " but X has ", whole,
                  " along the axis");

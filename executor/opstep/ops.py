@@ -23,6 +23,9 @@ from opstep.variable import Variable
 _MANY = (list, tuple)
 
 
+_MOST_OUTPUTS = 65_535
+
+
 class OpFunction:
     """Adds an op of one type to the current block and gives its outputs."""
 
@@ -127,8 +130,10 @@ class OpFunction:
                 targets[key] = [v.name if isinstance(v, Variable) else str(v) for v in values]
             elif slot["variadic"]:
                 count = attrs.get("num_outputs") or len(attrs.get("split", ()))
-                if not isinstance(count, int) or count < 1:
-                    raise self._error(f"gives any number of {key}: say which variables to write")
+                if not isinstance(count, int) or not 1 <= count <= _MOST_OUTPUTS:
+                    raise self._error(
+                        f"gives between 1 and {_MOST_OUTPUTS:,} {key}: say which variables to write"
+                    )
                 targets[key] = [f"{name}.{key}_{i}" for i in range(count)]
             elif not slot["optional"]:
                 targets[key] = [f"{name}.{key}"]
