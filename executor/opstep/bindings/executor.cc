@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
-#include "opstep/bindings/bindings.h"
 #include "ops/threads.h"
+#include "opstep/bindings/bindings.h"
 
 namespace opstep::python {
 namespace {
