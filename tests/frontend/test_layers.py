@@ -27,6 +27,16 @@ def data(name: str, array: np.ndarray) -> opstep.Variable:
     return layers.data(name, [None, *array.shape[1:]], str(array.dtype))
 
 
+def test_every_layer_is_documented() -> None:
+    found = {n: getattr(layers, n) for n in dir(layers) if not n.startswith("_")}
+    callables = {name: layer for name, layer in found.items() if callable(layer)}
+    assert len(callables) > 120
+    assert [name for name, layer in callables.items() if not layer.__doc__] == []
+    # What is not a layer stays out of the way.
+    modules = {"activation", "conv", "loss", "math", "nn", "norm", "tensor"}
+    assert set(found) - set(callables) == modules
+
+
 # --- layers of one tensor -----------------------------------------------------------------------
 
 SIMPLE: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = {

@@ -32,8 +32,6 @@ from opstep.layers.activation import (
     thresholded_relu as thresholded_relu,
 )
 from opstep.layers.conv import (
-    Padding as Padding,
-    Sizes as Sizes,
     conv1d as conv1d,
     conv1d_transpose as conv1d_transpose,
     conv2d as conv2d,
