@@ -29,7 +29,7 @@ with opstep.program_guard(main, startup):
     loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))
     accuracy = layers.accuracy(logits, label)
     rate = opstep.lr.CosineDecay(0.01, steps=EPOCHS * 44)
-    opstep.optimizer.Adam(rate, grad_clip=opstep.clip.ClipByGlobalNorm(5.0)).minimize(loss)
+    opstep.optimizer.Adam(rate, grad_clip=opstep.clipping.ClipByGlobalNorm(5.0)).minimize(loss)
 # Without its training step, dropout and the moments of single batches.
 test = main.clone(for_test=True)
 

@@ -34,7 +34,7 @@ with opstep.program_guard(main, startup):
     loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))
     accuracy = layers.accuracy(logits, label)
     rate = opstep.lr.LinearWarmup(opstep.lr.CosineDecay(0.01, steps=EPOCHS * 44), steps=50)
-    opstep.optimizer.Adam(rate, grad_clip=opstep.clip.ClipByGlobalNorm(1.0)).minimize(loss)
+    opstep.optimizer.Adam(rate, grad_clip=opstep.clipping.ClipByGlobalNorm(1.0)).minimize(loss)
 test = main.clone(for_test=True)
 
 exe = opstep.Executor()

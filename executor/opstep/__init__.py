@@ -29,7 +29,7 @@ if _spin:
 _core.hide_frames_below(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 _core.set_main_thread(_threading.main_thread().ident)
 
-from opstep import clip, debug, initializer, layers, lr, ops, optimizer, threads  # noqa: E402
+from opstep import clipping, debug, initializer, layers, lr, ops, optimizer, threads  # noqa: E402
 from opstep.backward import append_backward  # noqa: E402
 from opstep.context import (  # noqa: E402
     default_main_program,
@@ -71,7 +71,7 @@ __all__ = [
     "Scope",
     "Variable",
     "append_backward",
-    "clip",
+    "clipping",
     "compile",
     "debug",
     "default_main_program",

@@ -8,7 +8,7 @@ from typing import Any
 from opstep import context, ops
 from opstep._core import Error
 from opstep.backward import append_backward
-from opstep.clip import GradientClip
+from opstep.clipping import GradientClip
 from opstep.initializer import Constant, add_startup_value
 from opstep.lr import Schedule
 from opstep.program import Program
@@ -22,9 +22,9 @@ class Optimizer:
     """What all optimizers share; a subclass says how one parameter is changed.
 
     `learning_rate` is a number, a schedule of `opstep.lr` or a variable with one element that the
-    program computes otherwise; `grad_clip` is one of `opstep.clip`. A parameter's `optimize_attr`
+    program computes otherwise; `grad_clip` is one of `opstep.clipping`. A parameter's `optimize_attr`
     can scale its learning rate, replace the weight decay (0 for none) and keep its gradient as it
-    is ("clip": False).
+    is ("grad_clip": False).
     """
 
     _counts_steps = False
@@ -82,9 +82,9 @@ class Optimizer:
         chosen = [
             gradient
             for parameter, gradient in pairs
-            if not isinstance(parameter, Parameter) or parameter.optimize_attr.get("clip", True)
+            if not isinstance(parameter, Parameter) or parameter.optimize_attr.get("grad_clip", True)
         ]
-        with context.names_below(main.unique_name("clip")):
+        with context.names_below(main.unique_name("clipping")):
             clipped = self.grad_clip.clip(chosen)
         replaced = {old.name: new for old, new in zip(chosen, clipped, strict=True)}
         return [(parameter, replaced.get(g.name, g)) for parameter, g in pairs]

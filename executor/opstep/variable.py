@@ -16,7 +16,7 @@ Operand = Union["Variable", int, float, bool]
 Axis = int | Sequence[int] | None
 
 # Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
-OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "clip")
+OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "grad_clip")
 
 
 class Variable:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import opstep
-from opstep import clip, layers, lr, optimizer
+from opstep import clipping, layers, lr, optimizer
 
 
 def types(program: opstep.Program) -> list[str]:
@@ -34,7 +34,7 @@ FEED = {
         optimizer.Adam(0.1),
         optimizer.AdamW(
             lr.LinearWarmup(lr.PiecewiseDecay([3], [0.1, 0.01]), 2),
-            grad_clip=clip.ClipByGlobalNorm(1.0),
+            grad_clip=clipping.ClipByGlobalNorm(1.0),
         ),
     ],
     ids=lambda o: type(o).__name__,

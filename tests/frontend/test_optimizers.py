@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opstep
-from opstep import clip, layers, lr, optimizer
+from opstep import clipping, layers, lr, optimizer
 
 STEPS = 7
 
@@ -119,7 +119,7 @@ def test_adamw(world, decay: float) -> None:
         optimizer.Momentum(0.05, use_nesterov=True),
         optimizer.Adam(0.05),
         optimizer.AdamW(0.05, weight_decay=1e-4),
-        optimizer.SGD(0.5, grad_clip=clip.ClipByGlobalNorm(1.0)),
+        optimizer.SGD(0.5, grad_clip=clipping.ClipByGlobalNorm(1.0)),
         optimizer.Adam(lr.LinearWarmup(lr.ExponentialDecay(0.05, 100, 0.5), 20)),
     ],
     ids=lambda o: type(o).__name__,
@@ -158,12 +158,12 @@ def test_an_unknown_attribute_of_a_parameter(world) -> None:
 
 
 def test_an_attribute_that_is_no_number(world) -> None:
-    with pytest.raises(opstep.Error, match="'w': optimize_attr 'clip' must be a number, not 'no'"):
-        world.main.global_block().create_parameter("w", [1], optimize_attr={"clip": "no"})
+    with pytest.raises(opstep.Error, match="'w': optimize_attr 'grad_clip' must be a number, not 'no'"):
+        world.main.global_block().create_parameter("w", [1], optimize_attr={"grad_clip": "no"})
 
 
 def test_attributes_of_parameters_are_saved_with_the_program(world) -> None:
-    own = {"learning_rate": 0.5, "weight_decay": 0.0, "clip": False}
+    own = {"learning_rate": 0.5, "weight_decay": 0.0, "grad_clip": False}
     layers.fc(layers.data("x", [None, 2]), 3, weight_attr=own)
     for program in (opstep.Program.from_bytes(world.main.to_bytes()), world.main.clone()):
         w, b = program.parameters()
@@ -195,7 +195,7 @@ def test_float64_parameters(world) -> None:
 # --- clipping -----------------------------------------------------------------------------------
 
 
-def clipped(world, how: clip.GradientClip, **attrs: Any) -> tuple[list[Any], list[Any]]:
+def clipped(world, how: clipping.GradientClip, **attrs: Any) -> tuple[list[Any], list[Any]]:
     """The steps that SGD takes with learning rate 1, and the gradients."""
     block = world.main.global_block()
     gradients = [np.float32([3.0, -4.0, 0.25]), np.float32([[0.5], [12.0]])]
@@ -216,38 +216,38 @@ def clipped(world, how: clip.GradientClip, **attrs: Any) -> tuple[list[Any], lis
 
 
 def test_clip_by_value(world) -> None:
-    got, gradients = clipped(world, clip.ClipByValue(3.5))
+    got, gradients = clipped(world, clipping.ClipByValue(3.5))
     for value, gradient in zip(got, gradients, strict=True):
         np.testing.assert_array_equal(value, np.clip(gradient, -3.5, 3.5))
 
 
 def test_clip_by_value_with_two_ends(world) -> None:
-    got, gradients = clipped(world, clip.ClipByValue(2.0, min=-1.0))
+    got, gradients = clipped(world, clipping.ClipByValue(2.0, min=-1.0))
     for value, gradient in zip(got, gradients, strict=True):
         np.testing.assert_array_equal(value, np.clip(gradient, -1, 2))
 
 
 def test_clip_by_norm(world) -> None:
-    got, gradients = clipped(world, clip.ClipByNorm(6.0))
+    got, gradients = clipped(world, clipping.ClipByNorm(6.0))
     np.testing.assert_array_equal(got[0], gradients[0])
     np.testing.assert_allclose(got[1], gradients[1] * 6 / np.linalg.norm(gradients[1]), rtol=1e-6)
 
 
 def test_clip_by_global_norm(world) -> None:
-    got, gradients = clipped(world, clip.ClipByGlobalNorm(6.0))
+    got, gradients = clipped(world, clipping.ClipByGlobalNorm(6.0))
     total = math.sqrt(sum((g**2).sum() for g in gradients))
     for value, gradient in zip(got, gradients, strict=True):
         np.testing.assert_allclose(value, gradient * 6 / total, rtol=1e-6)
 
 
 def test_clip_by_global_norm_leaves_small_gradients_alone(world) -> None:
-    got, gradients = clipped(world, clip.ClipByGlobalNorm(60.0))
+    got, gradients = clipped(world, clipping.ClipByGlobalNorm(60.0))
     for value, gradient in zip(got, gradients, strict=True):
         np.testing.assert_array_equal(value, gradient)
 
 
 def test_a_parameter_is_exempt_from_clipping(world) -> None:
-    got, gradients = clipped(world, clip.ClipByGlobalNorm(6.0), clip=False)
+    got, gradients = clipped(world, clipping.ClipByGlobalNorm(6.0), grad_clip=False)
     for value, gradient in zip(got, gradients, strict=True):
         np.testing.assert_array_equal(value, gradient)
 
@@ -255,9 +255,9 @@ def test_a_parameter_is_exempt_from_clipping(world) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: clip.ClipByValue(1.0, 2.0), "min is 2.0, above max"),
-        (lambda: clip.ClipByNorm(0), "a norm above 0"),
-        (lambda: clip.ClipByGlobalNorm(-1), "a norm above 0"),
+        (lambda: clipping.ClipByValue(1.0, 2.0), "min is 2.0, above max"),
+        (lambda: clipping.ClipByNorm(0), "a norm above 0"),
+        (lambda: clipping.ClipByGlobalNorm(-1), "a norm above 0"),
         (lambda: optimizer.SGD("0.1"), "learning_rate must be a number, .* not a str"),
         (lambda: lr.StepDecay(0.1, 0), "1 step or more, not 0"),
         (lambda: lr.PiecewiseDecay([5], [1.0]), "1 boundaries, so it needs 2 values"),

@@ -53,9 +53,7 @@ def clip(
     """Each element, at least `min` and at most `max`."""
     if min is None and max is None:
         raise error(clip, f"'{x.name}' needs a min or a max to be cut at")
-    base = base_name(x, clip, name)
-    ends = ((ops.maximum, min), (ops.minimum, max))
-    return chain(x, base, [(op, (end,)) for op, end in ends if end is not None])
+    return ops.clip(x, min=min, max=max, name=name)
 
 
 def matmul(x: Variable, y: Variable, name: str | None = None) -> Variable:
