@@ -22,9 +22,9 @@ class Optimizer:
     """What all optimizers share; a subclass says how one parameter is changed.
 
     `learning_rate` is a number, a schedule of `opstep.lr` or a variable with one element that the
-    program computes otherwise; `grad_clip` is one of `opstep.clipping`. A parameter's `optimize_attr`
-    can scale its learning rate, replace the weight decay (0 for none) and keep its gradient as it
-    is ("grad_clip": False).
+    program computes otherwise; `grad_clip` is one of `opstep.clipping`. A parameter's
+    `optimize_attr` can scale its learning rate, replace the weight decay (0 for none) and keep its
+    gradient as it is ("grad_clip": False).
     """
 
     _counts_steps = False
@@ -82,7 +82,8 @@ class Optimizer:
         chosen = [
             gradient
             for parameter, gradient in pairs
-            if not isinstance(parameter, Parameter) or parameter.optimize_attr.get("grad_clip", True)
+            if not isinstance(parameter, Parameter)
+            or parameter.optimize_attr.get("grad_clip", True)
         ]
         with context.names_below(main.unique_name("clipping")):
             clipped = self.grad_clip.clip(chosen)

@@ -395,7 +395,10 @@ def test_dropout_is_not_for_tests(world) -> None:
 def test_a_parameter_of_ones_own(world) -> None:
     with opstep.name_scope("mine"):
         scale = layers.create_parameter(
-            [4], name="scale", initializer=opstep.initializer.Constant(2), optimize_attr={"grad_clip": 0}
+            [4],
+            name="scale",
+            initializer=opstep.initializer.Constant(2),
+            optimize_attr={"grad_clip": 0},
         )
     assert scale.name == "mine/scale" and scale.optimize_attr == {"grad_clip": 0}
     (value,) = run(world, data("x", X) * scale, x=X)

@@ -6,7 +6,7 @@ Layers that need nothing beyond their op are the op's function: `help(layers.erf
 from __future__ import annotations
 
 from opstep import ops
-from opstep.layers._common import Axes, Out, base_name, chain, error
+from opstep.layers._common import Axes, Out, base_name, error
 from opstep.variable import Operand, Variable
 
 # --- arithmetic ---------------------------------------------------------------------------------
