@@ -8,6 +8,7 @@
 namespace opstep {
 namespace {
 
+// The condition is read as bytes: a choice by bool is not vectorised.
 // kC, kX, kY: 1 when condition, X or Y goes along with the innermost loop, 0 when it stands still.
 
 // Elements are only moved, so T is any type of their size.
@@ -15,20 +16,20 @@ template <typename T, int kC, int kX, int kY>
 struct Body {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
     const auto& nest = ctx.state<LoopNest<3>>();
-    const bool* condition = ctx.in(0).as<bool>();
+    const auto* condition = ctx.in(0).as<uint8_t>();
     const T* x = ctx.in(1).as<T>();
     const T* y = ctx.in(2).as<T>();
     T* out = ctx.out(0).as<T>();
     const int64_t n = nest.inner_size();
     ForEachRun(nest, [&](const std::array<int64_t, 3>& at) OPSTEP_INLINE_LAMBDA {
-      const bool* c = condition + at[0];
+      const uint8_t* c = condition + at[0];
       const T* a = x + at[1];
       const T* b = y + at[2];
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) {
         // Both are read first: a choice between values is vectorised, one between addresses is not.
         const T if_true = a[i * kX], if_false = b[i * kY];
-        out[i] = c[i * kC] ? if_true : if_false;
+        out[i] = c[i * kC] != 0 ? if_true : if_false;
       }
       out += n;
     });
@@ -49,15 +50,15 @@ struct GradBody {
   OPSTEP_INLINE static void Side(KernelContext& ctx, Tensor& grad) {
     const GradState& state = ctx.state<GradState>();
     const int64_t n = state.nest.inner_size();
-    const bool* condition = ctx.in(0).as<bool>();
+    const auto* condition = ctx.in(0).as<uint8_t>();
     const T* d = ctx.in(3).as<T>();
     const bool sums = kSideX ? state.sums_x : state.sums_y;
     if (sums) std::memset(grad.data, 0, grad.bytes());
     ForEachRun(state.nest, [&](const std::array<int64_t, 3>& at) OPSTEP_INLINE_LAMBDA {
-      const bool* c = condition + at[0];
+      const uint8_t* c = condition + at[0];
       const auto term = [&](int64_t i) OPSTEP_INLINE_LAMBDA {
         const T value = d[i];
-        return c[i * kC] == kSideX ? value : T(0);
+        return (c[i * kC] != 0) == kSideX ? value : T(0);
       };
       T* to = grad.as<T>() + at[kSideX ? 1 : 2];
       if constexpr ((kSideX ? kX : kY) == 0) {
