@@ -1,63 +1,11 @@
-#include <dnnl.h>
-
-#include <cstring>
-
 #include "ops/dispatch.h"
+#include "ops/gemm.h"
 #include "ops/loop_nest.h"
-#include "ops/numeric.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
-#include "ops/threads.h"
 
 namespace opstep {
 namespace {
-
-// Row-major: c[m,n] = op(a)[m,k] @ op(b)[k,n], or += with `add`. A transposed matrix is stored
-// [k,m] or [n,k].
-struct Gemm {
-  bool trans_a = false;
-  bool trans_b = false;
-  int64_t m = 0, n = 0, k = 0;
-
-  void Run(const float* a, const float* b, float* c, bool add) const {
-    if (Trivial(c, add)) return;
-    const OneThread one_thread;
-    const dnnl_status_t status =
-        dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, 1.0f, a, trans_a ? m : k, b,
-                   trans_b ? k : n, add ? 1.0f : 0.0f, c, n);
-    OPSTEP_CHECK(status == dnnl_success, "oneDNN gave up on a product of ", m, "x", k, " and ", k,
-                 "x", n, " (status ", status, ")");
-  }
-
-  void Run(const double* a, const double* b, double* c, bool add) const {
-    if (Trivial(c, add)) return;
-    if (!add) std::memset(c, 0, m * n * sizeof(double));
-    for (int64_t i = 0; i < m; ++i) {
-      double* row = c + i * n;
-      if (trans_b) {
-        for (int64_t j = 0; j < n; ++j) {
-          row[j] += SumRun<double>(
-              k, [&](int64_t l) { return (trans_a ? a[l * m + i] : a[i * k + l]) * b[j * k + l]; });
-        }
-      } else {
-        for (int64_t l = 0; l < k; ++l) {
-          const double factor = trans_a ? a[l * m + i] : a[i * k + l];
-          const double* from = b + l * n;
-          for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j];
-        }
-      }
-    }
-  }
-
- private:
-  template <typename T>
-  bool Trivial(T* c, bool add) const {
-    if (m == 0 || n == 0) return true;
-    if (k > 0) return false;
-    if (!add) std::memset(c, 0, m * n * sizeof(T));
-    return true;
-  }
-};
 
 // X [batch, m, k], Y [batch, k, n], out [batch, m, n]; batches of X and Y are broadcast.
 struct Shapes {
@@ -115,7 +63,7 @@ void Run(KernelContext& ctx) {
   T* out = ctx.out(0).as<T>();
   const Gemm gemm{false, false, s.m, s.n, s.k};
   ForEachProduct(s.batch, [&](int64_t i, int64_t j, int64_t o) {
-    gemm.Run(x + i * s.m * s.k, y + j * s.k * s.n, out + o * s.m * s.n, false);
+    gemm.Run(x + i * s.m * s.k, y + j * s.k * s.n, out + o * s.m * s.n);
   });
 }
 
@@ -127,16 +75,16 @@ void RunGrad(KernelContext& ctx) {
   const T* d = ctx.in(2).as<T>();
   if (Tensor& grad = ctx.out(0)) {
     if (s.sums_x) std::memset(grad.data, 0, grad.bytes());
-    const Gemm gemm{false, true, s.m, s.k, s.n};
+    const Gemm gemm{false, true, s.m, s.k, s.n, 1.0, s.sums_x ? 1.0 : 0.0};
     ForEachProduct(s.batch, [&](int64_t i, int64_t j, int64_t o) {
-      gemm.Run(d + o * s.m * s.n, y + j * s.k * s.n, grad.as<T>() + i * s.m * s.k, s.sums_x);
+      gemm.Run(d + o * s.m * s.n, y + j * s.k * s.n, grad.as<T>() + i * s.m * s.k);
     });
   }
   if (Tensor& grad = ctx.out(1)) {
     if (s.sums_y) std::memset(grad.data, 0, grad.bytes());
-    const Gemm gemm{true, false, s.k, s.n, s.m};
+    const Gemm gemm{true, false, s.k, s.n, s.m, 1.0, s.sums_y ? 1.0 : 0.0};
     ForEachProduct(s.batch, [&](int64_t i, int64_t j, int64_t o) {
-      gemm.Run(x + i * s.m * s.k, d + o * s.m * s.n, grad.as<T>() + j * s.k * s.n, s.sums_y);
+      gemm.Run(x + i * s.m * s.k, d + o * s.m * s.n, grad.as<T>() + j * s.k * s.n);
     });
   }
 }
@@ -157,15 +105,17 @@ void Shape(ShapeContext& ctx) {
   ctx.set_out(0, {ctx.in(0).dtype, out});
 }
 
+constexpr DTypeSet kFactors = kFloats | DTypeSet(DType::kInt32, DType::kInt64);
+
 const bool kMatmul =
     Op("matmul")
         .Doc("Matrix product of the last two dimensions; the others are a batch and broadcast.")
-        .In("X", "[..., M, K] or [K]", kFloats)
-        .In("Y", "[..., K, N] or [K]", kFloats)
-        .Out("out", "[..., M, N]; without M or N where X or Y has one dimension", kFloats)
+        .In("X", "[..., M, K] or [K]", kFactors)
+        .In("Y", "[..., K, N] or [K]", kFactors)
+        .Out("out", "[..., M, N]; without M or N where X or Y has one dimension", kFactors)
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
+          return DispatchNumbers(ctx.in(0).dtype, [&](auto t) {
             return WithState(Run<decltype(t)>, Analyse(ctx.in(0).dims, ctx.in(1).dims));
           });
         })
