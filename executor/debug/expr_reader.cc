@@ -9,22 +9,14 @@
 namespace opstep::expr {
 namespace {
 
-struct Half {
-  uint16_t bits;
-};
-struct BFloat16 {
-  uint16_t bits;
-};
 struct Byte {
   uint8_t bits;  // a bool, whatever a kernel wrote into it
 };
 
 template <typename C, typename T>
 C Convert(T v) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return static_cast<C>(HalfToFloat(v.bits));
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return static_cast<C>(BFloat16ToFloat(v.bits));
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return static_cast<C>(static_cast<float>(v));
   } else if constexpr (std::is_same_v<T, Byte>) {
     return static_cast<C>(v.bits != 0);
   } else {
@@ -168,10 +160,8 @@ void Store(DType dtype, const C* from, int64_t n, char* to) {
   DispatchMemory(dtype, [&](auto t) {
     using T = decltype(t);
     T* p = reinterpret_cast<T*>(to);
-    if constexpr (std::is_same_v<T, Half>) {
-      for (int64_t i = 0; i < n; ++i) p[i].bits = FloatToHalf(static_cast<float>(from[i]));
-    } else if constexpr (std::is_same_v<T, BFloat16>) {
-      for (int64_t i = 0; i < n; ++i) p[i].bits = FloatToBFloat16(static_cast<float>(from[i]));
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      for (int64_t i = 0; i < n; ++i) p[i] = T(static_cast<float>(from[i]));
     } else if constexpr (std::is_same_v<T, Byte>) {
       for (int64_t i = 0; i < n; ++i) p[i].bits = from[i] != 0;
     } else if constexpr (std::is_integral_v<T> && !std::is_integral_v<C>) {

@@ -9,12 +9,20 @@
 namespace opstep {
 namespace {
 
-constexpr DTypeSet kCastable = kAny | DTypeSet(DType::kInt8, DType::kInt16, DType::kUInt8);
+template <typename T>
+constexpr bool kIs16BitFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 // Floats are cut towards 0; what an integer cannot hold becomes its nearest limit, NaN becomes 0.
 template <typename To, typename From>
 OPSTEP_INLINE To Convert(From x) {
-  if constexpr (std::is_same_v<To, bool>) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (kIs16BitFloat<From>) {
+    return Convert<To>(static_cast<float>(x));
+  } else if constexpr (kIs16BitFloat<To>) {
+    // From a double it is rounded only once.
+    return To(static_cast<std::conditional_t<sizeof(From) < 4, float, double>>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
@@ -40,31 +48,17 @@ struct Body {
   }
 };
 
-template <typename F>
-decltype(auto) DispatchCastable(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kInt8:
-      return f(int8_t{});
-    case DType::kInt16:
-      return f(int16_t{});
-    case DType::kUInt8:
-      return f(uint8_t{});
-    default:
-      return DispatchAny(dtype, std::forward<F>(f));
-  }
-}
-
 Kernel Prepare(const PrepareContext& ctx) {
-  return DispatchCastable(ctx.in(0).dtype, [&](auto from) {
-    return DispatchCastable(ctx.out(0).dtype, [&](auto to) {
+  return DispatchEvery(ctx.in(0).dtype, [&](auto from) {
+    return DispatchEvery(ctx.out(0).dtype, [&](auto to) {
       return Kernel{Best<Body<decltype(to), decltype(from), 0>>(), nullptr};
     });
   });
 }
 
 Kernel PrepareGrad(const PrepareContext& ctx) {
-  return DispatchFloats(ctx.in(1).dtype, [&](auto from) {
-    return DispatchFloats(ctx.out(0).dtype, [&](auto to) {
+  return DispatchAllFloats(ctx.in(1).dtype, [&](auto from) {
+    return DispatchAllFloats(ctx.out(0).dtype, [&](auto to) {
       return Kernel{Best<Body<decltype(to), decltype(from), 1>>(), nullptr};
     });
   });
@@ -74,9 +68,9 @@ const bool kCast =
     Op("cast")
         .Doc(
             "The same values in another dtype; floats are cut towards 0 when they become integers.")
-        .In("X", "any shape", kCastable)
+        .In("X", "any shape", kEvery)
         .Required("to", AttrType::kDType, "the dtype to change to")
-        .Out("out", "as X, in the new dtype", kCastable)
+        .Out("out", "as X, in the new dtype", kEvery)
         .InplaceOf("X")
         .Shape([](ShapeContext& ctx) {
           ctx.set_out(0, {ctx.op().DType("to"), ctx.in(0).dims});
@@ -100,10 +94,10 @@ const bool kCast =
 
 const bool kCastGrad = Op("cast_grad")
                            .Doc("Gradient of cast: dout in the dtype of X.")
-                           .In("X", "input of cast", kFloats)
+                           .In("X", "input of cast", kAllFloats)
                            .ShapeOnly()
-                           .In("dout", "gradient of out", kFloats)
-                           .Out("dX", "gradient of X", kFloats)
+                           .In("dout", "gradient of out", kAllFloats)
+                           .Out("dX", "gradient of X", kAllFloats)
                            .InplaceOf("dout")
                            .Shape(OutLikeInput<0>)
                            .Prepare(PrepareGrad)

@@ -140,7 +140,7 @@ const bool kGemm = GemmOp("gemm", "alpha * A @ B + beta * C for matrices A and B
                        })
                        .Oracle(R"(
 product = alpha * np.matmul(A.T if transA else A, B.T if transB else B)
-(product if C is None else product + beta * C).astype(A.dtype)
+(product if 'C' not in globals() else product + beta * C).astype(A.dtype)
 )")
                        .Sample("A=[3,5] B=[5,7]")
                        .Sample("A=[3,5] B=[5,7] C=[7] alpha=0.5 beta=2")

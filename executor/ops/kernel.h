@@ -56,6 +56,8 @@ class KernelContext {
   void ResizeBlock(int block, int64_t rows) const { runner_->ResizeBlock(block, rows); }
 
   const KernelCall& ResizedCall(uint32_t index) const { return runner_->ResizedCall(index); }
+  // The same run with other tensors; its `call` is still to be set.
+  KernelContext Over(Tensor* slots) const { return KernelContext(slots, runner_); }
 
   const KernelCall* call = nullptr;
 

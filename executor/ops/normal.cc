@@ -106,7 +106,7 @@ const bool kNormal =
         .Attr(FloatAttr("mean", 0.0), "mean of the distribution")
         .Attr(FloatAttr("std", 1.0), "standard deviation, 0 or more")
         .Attr(IntAttr("seed", 0), "equal seeds give equal numbers on every machine")
-        .Out("out", "the numbers", kFloats)
+        .Out("out", "the numbers", kAllFloats)
         .Shape([](ShapeContext& ctx) {
           OPSTEP_CHECK(ctx.op().Float("std") >= 0, "std is ", ctx.op().Float("std"),
                        ": it must be 0 or more");
@@ -114,7 +114,7 @@ const bool kNormal =
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const OpView& op = ctx.op();
-          return DispatchFloats(ctx.out(0).dtype, [&](auto t) {
+          return DispatchAllFloats(ctx.out(0).dtype, [&](auto t) {
             return WithState(Run<decltype(t)>, State{CounterRandom(op.Int("seed")),
                                                      op.Float("mean"), op.Float("std")});
           });
@@ -134,6 +134,8 @@ values = np.array([NormalDist().inv_cdf(u) for u in unit.tolist()], np.float64)
 )")
         .Sample("shape=[100,37] dtype=float64 seed=1")
         .Sample("shape=[1001] dtype=float32 mean=-3 std=0.5 seed=77")
+        .Sample("shape=[101] dtype=float16 std=9 seed=5")
+        .Sample("shape=[101] dtype=bfloat16 mean=2 seed=5")
         .Sample("shape=[] dtype=float32 seed=3")
         .Sample("shape=[0,2] dtype=float64 seed=3")
         .Register();

@@ -14,6 +14,8 @@ template <typename T>
 void Append(std::string& text, T value) {
   if constexpr (std::is_same_v<T, bool>) {
     text += value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    Append(text, static_cast<float>(value));
   } else {
     char digits[32];
     const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
@@ -41,15 +43,15 @@ void Run(KernelContext& ctx) {
 const bool kPrint =
     Op("print")
         .Doc("Writes a tensor's first elements to stderr and passes it on.")
-        .In("X", "any shape", kAny)
+        .In("X", "any shape", kEvery)
         .Attr(StringAttr("message", ""), "what to write before it")
-        .Out("out", "X itself", kAny)
+        .Out("out", "X itself", kEvery)
         .InplaceOf("X")
         .SideEffect()
         .OwnTest()
         .Shape(OutLikeInput<0>)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchAny(ctx.in(0).dtype, [&](auto t) {
+          return DispatchEvery(ctx.in(0).dtype, [&](auto t) {
             return WithState<std::string>(Run<decltype(t)>, ctx.op().String("message"));
           });
         })
@@ -60,8 +62,8 @@ const bool kPrint =
 
 const bool kPrintGrad = Op("print_grad")
                             .Doc("Gradient of print: dout itself.")
-                            .In("dout", "gradient of out", kFloats)
-                            .Out("dX", "gradient of X", kFloats)
+                            .In("dout", "gradient of out", kAllFloats)
+                            .Out("dX", "gradient of X", kAllFloats)
                             .InplaceOf("dout")
                             .Shape(OutLikeInput<0>)
                             .Prepare(PrepareCopy<0>)

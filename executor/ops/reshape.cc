@@ -61,10 +61,10 @@ const bool kReshape =
 
 const bool kReshapeGrad = Op("reshape_grad")
                               .Doc("Gradient of reshape: dout in the shape of X.")
-                              .In("X", "input of reshape", kFloats)
+                              .In("X", "input of reshape", kAllFloats)
                               .ShapeOnly()
-                              .In("dout", "gradient of out", kFloats)
-                              .Out("dX", "gradient of X", kFloats)
+                              .In("dout", "gradient of out", kAllFloats)
+                              .Out("dX", "gradient of X", kAllFloats)
                               .InplaceOf("dout")
                               .Shape(OutLikeInput<0>)
                               .Prepare(PrepareCopy<1>)

@@ -69,8 +69,8 @@ const bool kSum =
 
 const bool kSumGrad = Op("sum_grad")
                           .Doc("Gradient of sum for one of its inputs: dout itself.")
-                          .In("dout", "gradient of out", kFloats)
-                          .Out("dX", "gradient of the input", kFloats)
+                          .In("dout", "gradient of out", kAllFloats)
+                          .Out("dX", "gradient of the input", kAllFloats)
                           .InplaceOf("dout")
                           .Shape(OutLikeInput<0>)
                           .Prepare(PrepareCopy<0>)

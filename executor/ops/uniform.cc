@@ -1,4 +1,6 @@
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "ops/dispatch.h"
 #include "ops/op.h"
@@ -15,6 +17,19 @@ struct State {
   // The largest number of the dtype below max: rounding must not reach max.
   double last;
 };
+
+// The number next to x, downwards.
+template <typename T>
+T Below(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::nextafter(x, -std::numeric_limits<T>::infinity());
+  } else if (x == 0.0f) {
+    x.bits = 0x8001u;
+  } else {
+    x.bits = static_cast<uint16_t>(x > 0.0f ? x.bits - 1 : x.bits + 1);
+  }
+  return x;
+}
 
 template <typename T>
 void Run(KernelContext& ctx) {
@@ -36,7 +51,7 @@ const bool kUniform =
         .Attr(FloatAttr("min", -1.0), "smallest number")
         .Attr(FloatAttr("max", 1.0), "the numbers stay below it")
         .Attr(IntAttr("seed", 0), "equal seeds give equal numbers on every machine")
-        .Out("out", "the numbers", kFloats)
+        .Out("out", "the numbers", kAllFloats)
         .Shape([](ShapeContext& ctx) {
           const OpView& op = ctx.op();
           OPSTEP_CHECK(op.Float("min") < op.Float("max"), "min is ", op.Float("min"),
@@ -45,10 +60,10 @@ const bool kUniform =
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const OpView& op = ctx.op();
-          return DispatchFloats(ctx.out(0).dtype, [&](auto t) {
+          return DispatchAllFloats(ctx.out(0).dtype, [&](auto t) {
             using T = decltype(t);
             const double min = op.Float("min"), max = op.Float("max");
-            const double last = std::nextafter(static_cast<T>(max), static_cast<T>(min));
+            const double last = Below(static_cast<T>(max));
             return WithState(Run<T>, State{CounterRandom(op.Int("seed")), min, max - min, last});
           });
         })
@@ -65,6 +80,8 @@ unit = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 )")
         .Sample("shape=[100,7] dtype=float32 min=-0.5 max=2.5 seed=1")
         .Sample("shape=[33] dtype=float64 min=0 max=1 seed=-9")
+        .Sample("shape=[301] dtype=float16 min=-1000 max=60000 seed=2")
+        .Sample("shape=[301] dtype=bfloat16 min=-3 max=0 seed=2")
         .Sample("shape=[] dtype=float32 seed=3")
         .Sample("shape=[0,2] dtype=float64 seed=3")
         .Register();

@@ -4,6 +4,7 @@
 #include "ir/verify.h"
 #include "ops/infer.h"
 #include "ops/op.h"
+#include "ops/widen.h"
 #include "plan/constants.h"
 #include "plan/plan.h"
 
@@ -213,8 +214,8 @@ class Compiler {
     std::vector<VarType> in_types, out_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
     for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
-    Kernel kernel = def.prepare(PrepareContext(OpView(op), std::move(in_types),
-                                               std::move(out_types), constants_.Values(ins)));
+    Kernel kernel = PrepareKernel(PrepareContext(OpView(op), std::move(in_types),
+                                                 std::move(out_types), constants_.Values(ins)));
     constants_.Fold(block, op, in_args, ins, outs, kernel);
 
     if (plan_->blocks[block].resized) kernel = ThroughVariant(plan_->resized_calls++);

@@ -2,6 +2,7 @@
 
 #include "ops/infer.h"
 #include "ops/op.h"
+#include "ops/widen.h"
 #include "plan/plan.h"
 
 namespace opstep {
@@ -96,7 +97,7 @@ class Specializer {
     for (int i = 0; i < instruction.n_in; ++i) in_types.push_back(TypeOf(args[i]));
     for (int i = 0; i < instruction.n_out; ++i)
       out_types.push_back(TypeOf(args[instruction.n_in + i]));
-    Kernel kernel = GetOp(op.type()).prepare(PrepareContext(OpView(op), in_types, out_types));
+    Kernel kernel = PrepareKernel(PrepareContext(OpView(op), in_types, out_types));
     Instruction& made = variant_->code.emplace_back(instruction);
     made.run = kernel.run;
     made.state = kernel.state.get();

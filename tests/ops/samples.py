@@ -15,15 +15,18 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 Schema = dict[str, Any]
 
 _TENSOR = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[\d,!]*)\](?:\{(?P<range>[^}]*)\})?")
+_FLOATS_16 = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+_NARROW_INTS = ["int8", "int16", "uint8"]
 _SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 1e-40, 3e38, -3e38, 7.25]
 
 
@@ -45,11 +48,41 @@ class Case:
     def type(self) -> str:
         return self.schema["type"]
 
+    @property
+    def is_narrow(self) -> bool:
+        """Of a dtype that kernels see as a wider one."""
+        arrays = [array for arrays in self.inputs.values() for array in arrays]
+        return any(a.dtype in _FLOATS_16 or a.dtype.name in _NARROW_INTS for a in arrays)
+
+    def in_dtype(self, dtype: Any) -> Case:
+        """The same case with its 16-bit floats in another dtype."""
+        inputs = {slot: _convert(arrays, dtype) for slot, arrays in self.inputs.items()}
+        return replace(self, inputs=inputs)
+
     def expected(self, **replaced: list[np.ndarray]) -> list[np.ndarray]:
-        """What the oracle says, for the inputs or for others in their place."""
+        """What the oracle says, for the inputs or for others in their place.
+
+        16-bit floats are computed in float32 and rounded once, as kernels do.
+        """
+        case = replace(self, inputs=self.inputs | replaced)
+        arrays = [array for arrays in case.inputs.values() for array in arrays]
+        kinds = {array.dtype for array in arrays if array.dtype in _FLOATS_16}
+        if not kinds:
+            return case._oracle()
+        (kind,) = kinds
+        values = case.in_dtype(np.float32)._oracle()
+        # NumPy's own 16 bits tell which outputs follow the inputs' dtype.
+        likes = case.in_dtype(np.float16)._oracle()
+        with np.errstate(over="ignore"):
+            return [
+                value.astype(kind) if like.dtype == np.float16 != value.dtype else value
+                for value, like in zip(values, likes, strict=True)
+            ]
+
+    def _oracle(self) -> list[np.ndarray]:
         variadic = {slot["name"] for slot in self.schema["inputs"] if slot["variadic"]}
         names: dict[str, Any] = {"np": np}
-        for slot, arrays in (self.inputs | replaced).items():
+        for slot, arrays in self.inputs.items():
             names[slot] = arrays if slot in variadic else arrays[0]
         for attr in self.schema["attrs"]:
             value = self.attrs.get(attr["name"], attr["default"])
@@ -70,6 +103,10 @@ class Case:
             yield not slot["optional"] or slot["name"] in self.wanted
         while True:
             yield True
+
+
+def is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or dtype in _FLOATS_16
 
 
 def cases(schema: Schema) -> Iterator[Case]:
@@ -103,9 +140,12 @@ def cases(schema: Schema) -> Iterator[Case]:
 def _free_dtypes(given: list[list[str]], slots: dict[str, Any]) -> list[str]:
     for name, text in given:
         if name in slots and text.startswith("["):
-            # NumPy has no bfloat16.
-            return [dtype for dtype in slots[name]["dtypes"] if dtype != "bfloat16"]
+            return slots[name]["dtypes"]
     return [""]
+
+
+def _convert(arrays: list[np.ndarray], dtype: Any) -> list[np.ndarray]:
+    return [a.astype(dtype) if a.dtype in _FLOATS_16 else a for a in arrays]
 
 
 def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
@@ -120,10 +160,10 @@ def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
     if kind.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)
     span = match["range"] or (
-        "-1.5,1.5" if kind.kind == "f" else "0,9" if kind.kind == "u" else "-9,9"
+        "-1.5,1.5" if is_float(kind) else "0,9" if kind.kind == "u" else "-9,9"
     )
     low, high = (float(end) for end in span.split(","))
-    if kind.kind == "f":
+    if is_float(kind):
         return np.asarray(rng.uniform(low, high, shape)).astype(kind)
     return np.asarray(rng.integers(int(np.ceil(low)), int(high) + 1, shape)).astype(kind)
 

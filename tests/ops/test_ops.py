@@ -25,9 +25,31 @@ GRADIENT_CASES = [
     and case.expected()[0].dtype.kind == "f"
     and any(arrays[0].dtype == np.float64 for arrays in case.inputs.values())
 ]
-TOLERANCE = {"float32": (1e-5, 1e-6), "float64": (1e-12, 1e-13)}
+# With 16-bit floats and a gradient: two for each op.
+NARROW_GRADIENT_CASES = [
+    case
+    for schema in SCHEMAS
+    if schema["has_grad"]
+    for dtype in ("float16", "bfloat16")
+    for case in [
+        case
+        for case in CASES
+        if case.schema is schema and not case.special and f"({dtype})" in case.label
+    ][:2]
+]
+# Of the 16-bit floats: one unit in the last place.
+TOLERANCE = {
+    "float32": (1e-5, 1e-6),
+    "float64": (1e-12, 1e-13),
+    "float16": (2**-10, 1e-6),
+    "bfloat16": (2**-7, 1e-6),
+}
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+# The narrow dtypes run the kernels of wider ones, which are covered.
+each_wide_case = pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.is_narrow], ids=lambda case: case.label
+)
 
 
 class Built:
@@ -64,6 +86,8 @@ class Built:
 def assert_close(got: np.ndarray, expected: np.ndarray) -> None:
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     rtol, atol = TOLERANCE.get(str(got.dtype), (0, 0))
+    if str(got.dtype) == "bfloat16":
+        got, expected = got.astype(np.float32), expected.astype(np.float32)
     np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol, equal_nan=True)
 
 
@@ -77,7 +101,7 @@ def test_values(case: Case) -> None:
         assert_close(got, value)
 
 
-@each_case
+@each_wide_case
 @pytest.mark.parametrize("unknown", ["batch", "all"])
 def test_sizes_known_only_at_run_time(case: Case, unknown: str) -> None:
     if not any(array.ndim for arrays in case.inputs.values() for array in arrays):
@@ -104,22 +128,43 @@ def test_gradients(case: Case) -> None:
     wanted = [slots] + ([[slot] for slot in slots] if len(slots) > 1 else [])
     numeric = {slot: numeric_gradients(case, slot, weights) for slot in slots}
     for chosen in wanted:
-        built = Built(case)
-        variables = [variable for slot in chosen for variable in built.inputs[slot]]
-        with opstep.program_guard(built.program):
-            factor = layers.constant(weights, dtype=str(weights.dtype))
-            loss = ops.reduce_sum(ops.mul(built.outputs[0], factor), keepdims=False)
-            for variable in variables:
-                variable.stop_gradient = False
-            pairs = opstep.append_backward(loss, variables)
-        gradients = {variable.name: gradient for variable, gradient in pairs}
-        fetched = iter(built.run([gradients[variable.name] for variable in variables]))
+        fetched = iter(gradients_of(case, chosen, weights))
         tolerance = 1e-6 if value.dtype == np.float64 else 2e-2
         for slot in chosen:
             for array, expected in zip(case.inputs[slot], numeric[slot], strict=True):
                 got = next(fetched)
                 assert (got.dtype, got.shape) == (array.dtype, array.shape)
                 np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def gradients_of(case: Case, slots: list[str], weights: np.ndarray) -> list[np.ndarray]:
+    """The gradients of sum(weights * first output) for each variable in the slots."""
+    built = Built(case)
+    variables = [variable for slot in slots for variable in built.inputs[slot]]
+    with opstep.program_guard(built.program):
+        factor = layers.constant(weights, dtype=str(weights.dtype))
+        loss = ops.reduce_sum(ops.mul(built.outputs[0], factor), keepdims=False)
+        for variable in variables:
+            variable.stop_gradient = False
+        pairs = opstep.append_backward(loss, variables)
+    gradients = {variable.name: gradient for variable, gradient in pairs}
+    return built.run([gradients[variable.name] for variable in variables])
+
+
+@pytest.mark.parametrize("case", NARROW_GRADIENT_CASES, ids=lambda case: case.label)
+def test_gradients_of_16_bit_floats(case: Case) -> None:
+    dtype = np.dtype(case.label.rsplit("(")[-1].rstrip(")"))
+    value = case.expected()[0]
+    if value.dtype != dtype or not np.isfinite(value.astype(np.float32)).all():
+        return
+    slots = [slot for slot, arrays in case.inputs.items() if arrays[0].dtype == dtype]
+    weights = np.asarray(np.random.default_rng(1).uniform(-1, 1, value.shape)).astype(dtype)
+    expected = gradients_of(case.in_dtype(np.float32), slots, weights.astype(np.float32))
+    for got, wide in zip(gradients_of(case, slots, weights), expected, strict=True):
+        assert got.dtype == dtype
+        # The output that the gradient is computed from was rounded too.
+        unit = TOLERANCE[str(dtype)][0] * np.abs(wide).max(initial=1e-3)
+        np.testing.assert_allclose(got.astype(np.float32), wide, rtol=0, atol=4 * unit)
 
 
 def numeric_gradients(case: Case, slot: str, weights: np.ndarray) -> list[np.ndarray]:

@@ -32,7 +32,10 @@ DType DTypeOfArray(const py::array& array, const std::string& what) {
         return DType::kBool;
     }
   }
-  Fail(what, " is an array of dtype ", std::string(py::str(static_cast<py::object>(dtype))),
+  const std::string name = py::str(static_cast<py::object>(dtype));
+  // A dtype that is not NumPy's own but of the package ml_dtypes.
+  if (name == "bfloat16" && dtype.itemsize() == 2) return DType::kBFloat16;
+  Fail(what, " is an array of dtype ", name,
        ", which opstep does not know; convert it with astype()");
 }
 
@@ -53,9 +56,21 @@ py::array Contiguous(const py::array& array) {
   return py::module_::import("numpy").attr("require")(array, py::none(), "CA").cast<py::array>();
 }
 
+// Of the package ml_dtypes, which need not be there.
+py::dtype BFloat16Type() {
+  try {
+    return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_ImportError)) throw;
+    Fail(
+        "NumPy has no dtype bfloat16; install ml_dtypes, which adds it, or cast the variable to "
+        "float32 first");
+  }
+}
+
 py::dtype NumpyType(DType dtype) {
-  OPSTEP_CHECK(dtype != DType::kNone && dtype != DType::kBFloat16, "NumPy has no dtype ",
-               NameOf(dtype), "; cast the variable to float32 first");
+  OPSTEP_CHECK(dtype != DType::kNone, "the variable has no dtype");
+  if (dtype == DType::kBFloat16) return BFloat16Type();
   return py::dtype(std::string(NameOf(dtype)));
 }
 
