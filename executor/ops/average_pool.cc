@@ -39,8 +39,8 @@ void Run(KernelContext& ctx) {
                      for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
                        T* to = out + plane * w.out_size() + row * w.out[2];
                        std::fill_n(to, w.out[2], T(0));
-                       ForEachTap(w, row / w.out[1], row % w.out[1],
-                                  [&](int32_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
+                       ForEachTap(s.shape, row / w.out[1], row % w.out[1],
+                                  [&](int64_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
                                     const T* seen = from + offset;
                                     T* sum = to + at.first;
                                     const int64_t n = at.last - at.first;
@@ -72,8 +72,8 @@ void RunGrad(KernelContext& ctx) {
           for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
             const T* d = dout + plane * w.out_size() + row * w.out[2];
             const int64_t count = RowCount(s, row);
-            ForEachTap(w, row / w.out[1], row % w.out[1],
-                       [&](int32_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
+            ForEachTap(s.shape, row / w.out[1], row % w.out[1],
+                       [&](int64_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
                          T* seen = to + offset;
 #pragma GCC ivdep
                          for (int64_t i = at.first; i < at.last; ++i) {

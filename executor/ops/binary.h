@@ -8,6 +8,7 @@
 #include "ops/op.h"
 #include "ops/shape_rules.h"
 #include "ops/simd.h"
+#include "ops/split_flat.h"
 
 namespace opstep {
 
@@ -69,7 +70,7 @@ template <typename F>
 Kernel PrepareBinary(const PrepareContext& ctx) {
   const auto nest = MakeLoopNest<2>(ctx.out(0).dims, {ctx.in(0).dims, ctx.in(1).dims});
   const auto make = [&]<typename T, int kX, int kY>() -> Kernel {
-    if (nest.rank == 1) return {Best<BinaryFlatBody<F, T, kX, kY>>(), nullptr};
+    if (nest.rank == 1) return SplitFlat(ctx, {Best<BinaryFlatBody<F, T, kX, kY>>(), nullptr});
     return WithState(Best<BinaryNestBody<F, T, kX, kY>>(), nest);
   };
   return DispatchTypes<F::kTypes>(ctx.in(0).dtype, [&](auto t) {

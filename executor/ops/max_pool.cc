@@ -22,8 +22,8 @@ void Run(KernelContext& ctx) {
       for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
         T* to = out + plane * w.out_size() + row * w.out[2];
         std::fill_n(to, w.out[2], kLowest<T>);
-        ForEachTap(w, row / w.out[1], row % w.out[1],
-                   [&](int32_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
+        ForEachTap(s, row / w.out[1], row % w.out[1],
+                   [&](int64_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
                      const T* seen = from + offset;
                      T* best = to + at.first;
                      const int64_t n = at.last - at.first;
@@ -35,25 +35,49 @@ void Run(KernelContext& ctx) {
   });
 }
 
-// The tap where the largest element of each window of a row is: the first one, -1 without any.
+// Offset in a plane of X of the first tap of the first window in an output row; it may lie outside.
+int64_t Corner(const Window& w, int64_t row) {
+  const int64_t x0 = row / w.out[1] * w.stride[0] - w.begin[0];
+  const int64_t x1 = row % w.out[1] * w.stride[1] - w.begin[1];
+  return (x0 * w.in[1] + x1) * w.in[2] - w.begin[2];
+}
+
+// Distances in a plane are kept in 32 bits.
+PoolShape Analyse(const PrepareContext& ctx) {
+  PoolShape shape = MakePoolShape(ctx.op(), ctx.in(0).dims);
+  const Window& w = shape.window;
+  OPSTEP_CHECK(w.in_size() - Corner(w, 0) < std::numeric_limits<int32_t>::max(), "X is ",
+               ctx.in(0).dims.ToString(), ": a channel with so many elements is too large");
+  return shape;
+}
+
+// Where the largest element of each window of a row is, as a distance from the place of the
+// window's first tap: the first one, kNowhere when all taps lie outside.
+constexpr int32_t kNowhere = std::numeric_limits<int32_t>::min();
+
 template <typename T>
-OPSTEP_INLINE void FindTaps(const Window& w, int64_t row, const T* plane, T* best, int32_t* taps) {
+OPSTEP_INLINE void FindLargest(const PoolShape& s, int64_t row, const T* plane, T* best,
+                               int32_t* where) {
+  const Window& w = s.window;
   std::fill_n(best, w.out[2], kLowest<T>);
-  std::fill_n(taps, w.out[2], -1);
+  std::fill_n(where, w.out[2], kNowhere);
   const int64_t step = w.stride[2];
-  ForEachTap(w, row / w.out[1], row % w.out[1],
-             [&](int32_t tap, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
+  const int64_t corner = Corner(w, row);
+  ForEachTap(s, row / w.out[1], row % w.out[1],
+             [&](int64_t, int64_t offset, Places at) OPSTEP_INLINE_LAMBDA {
                const T* seen = plane + offset;
                T* value = best + at.first;
-               int32_t* chosen = taps + at.first;
+               int32_t* chosen = where + at.first;
                const int64_t n = at.last - at.first;
+               const auto distance = static_cast<int32_t>(offset - corner - at.first * step);
 #pragma GCC ivdep
                for (int64_t i = 0; i < n; ++i) {
                  const T v = seen[i * step];
-                 // Not `v > value`: NaN is the largest, and the first -inf counts too.
-                 const bool better = chosen[i] < 0 || (!(v <= value[i]) && value[i] == value[i]);
+                 // NaN is the largest, and the first -inf counts too.
+                 const bool better =
+                     (v > value[i]) | ((v != v) & (value[i] == value[i])) | (chosen[i] == kNowhere);
                  value[i] = better ? v : value[i];
-                 chosen[i] = better ? tap : chosen[i];
+                 chosen[i] = better ? distance : chosen[i];
                }
              });
 }
@@ -65,21 +89,14 @@ OPSTEP_INLINE void ForEachLargest(const PoolShape& s, const T* x, int64_t begin,
   const Window& w = s.window;
   Scratch scratch;
   T* best = scratch.Take<T>(w.out[2]);
-  int32_t* taps = scratch.Take<int32_t>(w.out[2]);
+  int32_t* where = scratch.Take<int32_t>(w.out[2]);
   for (int64_t plane = begin; plane < end; ++plane) {
     for (int64_t row = 0; row < w.out[0] * w.out[1]; ++row) {
-      FindTaps(w, row, x + plane * w.in_size(), best, taps);
-      const int64_t corner0 = row / w.out[1] * w.stride[0] - w.begin[0];
-      const int64_t corner1 = row % w.out[1] * w.stride[1] - w.begin[1];
+      FindLargest(s, row, x + plane * w.in_size(), best, where);
+      const int64_t corner = Corner(w, row);
       for (int64_t i = 0; i < w.out[2]; ++i) {
-        if (taps[i] < 0) continue;
-        const int64_t c = taps[i] % w.kernel[2];
-        const int64_t b = taps[i] / w.kernel[2] % w.kernel[1];
-        const int64_t a = taps[i] / w.kernel[2] / w.kernel[1];
-        const int64_t x0 = corner0 + a * w.dilation[0];
-        const int64_t x1 = corner1 + b * w.dilation[1];
-        const int64_t x2 = i * w.stride[2] - w.begin[2] + c * w.dilation[2];
-        f(plane, row * w.out[2] + i, (x0 * w.in[1] + x1) * w.in[2] + x2);
+        if (where[i] == kNowhere) continue;
+        f(plane, row * w.out[2] + i, corner + i * w.stride[2] + where[i]);
       }
     }
   }
@@ -130,7 +147,7 @@ const bool kMaxPool =
           ctx.set_out(1, {DType::kInt64, ctx.outs()[0].dims});
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          const PoolShape shape = MakePoolShape(ctx.op(), ctx.in(0).dims);
+          const PoolShape shape = Analyse(ctx);
           const bool indices = ctx.out(1).dtype != DType::kNone;
           return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
             using T = decltype(t);

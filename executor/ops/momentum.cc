@@ -2,6 +2,7 @@
 #include "ops/op.h"
 #include "ops/optimizer_rules.h"
 #include "ops/simd.h"
+#include "ops/split_flat.h"
 
 namespace opstep {
 namespace {
@@ -57,7 +58,8 @@ const bool kMomentum =
           const bool nesterov = ctx.op().Bool("use_nesterov");
           return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
             using T = decltype(t);
-            return WithState(nesterov ? Best<Body<T, true>>() : Best<Body<T, false>>(), options);
+            const KernelFn run = nesterov ? Best<Body<T, true>>() : Best<Body<T, false>>();
+            return SplitFlat(ctx, WithState(run, options));
           });
         })
         .Oracle(R"(

@@ -2,6 +2,7 @@
 #include "ops/op.h"
 #include "ops/optimizer_rules.h"
 #include "ops/simd.h"
+#include "ops/split_flat.h"
 
 namespace opstep {
 namespace {
@@ -47,8 +48,8 @@ const bool kSgd =
           const double decay = ctx.op().Float("weight_decay");
           return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
             using T = decltype(t);
-            if (decay == 0) return Kernel{Best<Body<T>>(), nullptr};
-            return WithState<T>(Best<DecayBody<T>>(), static_cast<T>(decay));
+            if (decay == 0) return SplitFlat(ctx, {Best<Body<T>>(), nullptr});
+            return SplitFlat(ctx, WithState<T>(Best<DecayBody<T>>(), static_cast<T>(decay)));
           });
         })
         .Oracle("param - lr * (grad + param.dtype.type(weight_decay) * param)")

@@ -24,8 +24,8 @@ struct Matrix {
 Matrix Spread(const float* data, int64_t rows, int64_t cols, double work, Scratch& scratch) {
   constexpr int64_t kBad = 2048 / sizeof(float);
   constexpr int64_t kMore = 16;
-  constexpr double kCopiesItself = 1e9;
-  if (cols % kBad != 0 || work >= kCopiesItself || work / (rows * cols) < 64) {
+  constexpr double kCopiesItself = 1e9;  // flops of a piece
+  if (cols % kBad != 0 || work >= kCopiesItself || work / (rows * cols) < 128) {
     return {data, rows, cols, cols};
   }
   const int64_t step = cols + kMore;
@@ -54,15 +54,16 @@ void Sgemm::Run(const float* a, const float* b, float* c) const {
   constexpr double kPieceFlops = 2e7;
   constexpr int64_t kMostPieces = 4;
   if (m == 0 || n == 0) return;
-  const double work = static_cast<double>(m) * n * k;
+  const double flops = 2.0 * m * n * k;
+  const int64_t pieces =
+      std::clamp<int64_t>(static_cast<int64_t>(flops / kPieceFlops), 1, kMostPieces);
+  const Parts rows(m, m >= n ? pieces : 1);
+  const Parts cols(n, m >= n ? 1 : pieces);
+  const double work = flops / pieces;
   Scratch scratch;
   // Stored along k they are read in order anyway.
   const Matrix x = trans_a ? Spread(a, k, m, work, scratch) : Matrix{a, m, k, k};
   const Matrix y = trans_b ? Matrix{b, n, k, k} : Spread(b, k, n, work, scratch);
-  const int64_t pieces =
-      std::clamp<int64_t>(static_cast<int64_t>(2 * work / kPieceFlops), 1, kMostPieces);
-  const Parts rows(m, m >= n ? pieces : 1);
-  const Parts cols(n, m >= n ? 1 : pieces);
   ParallelFor(rows.count * cols.count, [&](int64_t piece) {
     const int64_t i = piece / cols.count;
     const int64_t j = piece % cols.count;

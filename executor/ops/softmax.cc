@@ -1,67 +1,55 @@
+#include "ops/axis_rows.h"
 #include "ops/dispatch.h"
 #include "ops/op.h"
+#include "ops/parallel.h"
 #include "ops/shape_rules.h"
 #include "ops/softmax_rows.h"
 
 namespace opstep {
 namespace {
 
-// Each row has `size` elements that lie `inner` apart.
-struct State {
-  int64_t outer = 1, size = 1, inner = 1;
-};
-
-State Analyse(const PrepareContext& ctx) {
-  const Dims& x = ctx.in(0).dims;
-  const int axis = NormalizeAxis(ctx.op().Int("axis"), x, "X");
-  State s;
-  for (int i = 0; i < axis; ++i) s.outer *= x[i];
-  s.size = x[axis];
-  for (int i = axis + 1; i < x.rank(); ++i) s.inner *= x[i];
-  return s;
-}
-
+// Calls f(offset of the first element, distance between elements) for each row, maybe on several
+// threads.
 template <typename F>
-OPSTEP_INLINE void ForEachRow(const State& s, F&& f) {
-  if (s.size == 0) return;
-  if (s.inner == 1) {
-    for (int64_t o = 0; o < s.outer; ++o) f(o * s.size, 1);
-  } else {
-    for (int64_t o = 0; o < s.outer; ++o) {
-      for (int64_t i = 0; i < s.inner; ++i) f(o * s.size * s.inner + i, s.inner);
-    }
-  }
+void ForEachRowInParallel(const AxisRows& rows, const F& f) {
+  constexpr int64_t kCost = 8;  // of an element: an exponential
+  const int64_t block = rows.size * rows.inner;
+  ParallelRanges(rows.outer, kCost * block, [&](int64_t begin, int64_t end) OPSTEP_INLINE_LAMBDA {
+    ForEachRow({end - begin, rows.size, rows.inner},
+               [&](int64_t at, int64_t step) OPSTEP_INLINE_LAMBDA { f(begin * block + at, step); });
+  });
 }
 
 template <typename T>
-struct Body {
-  OPSTEP_INLINE static void Run(KernelContext& ctx) {
-    const T* x = ctx.in(0).as<T>();
-    T* out = ctx.out(0).as<T>();
-    const State& s = ctx.state<State>();
-    ForEachRow(s, [&](int64_t at, int64_t step)
-                      OPSTEP_INLINE_LAMBDA { SoftmaxRow(x + at, out + at, s.size, step); });
-  }
-};
+void Run(KernelContext& ctx) {
+  const T* x = ctx.in(0).as<T>();
+  T* out = ctx.out(0).as<T>();
+  const AxisRows& rows = ctx.state<AxisRows>();
+  ForEachRowInParallel(rows, [&](int64_t at, int64_t step) OPSTEP_INLINE_LAMBDA {
+    SoftmaxRow(x + at, out + at, rows.size, step);
+  });
+}
 
 template <typename T>
-struct GradBody {
-  OPSTEP_INLINE static void Run(KernelContext& ctx) {
-    const T* out = ctx.in(0).as<T>();
-    const T* d = ctx.in(1).as<T>();
-    T* dx = ctx.out(0).as<T>();
-    const State& s = ctx.state<State>();
-    ForEachRow(s, [&](int64_t at, int64_t step) OPSTEP_INLINE_LAMBDA {
-      const T* y = out + at;
-      const T* g = d + at;
-      T* to = dx + at;
-      const T dot = SumRun<T>(
-          s.size, [&](int64_t i) OPSTEP_INLINE_LAMBDA { return y[i * step] * g[i * step]; });
+void RunGrad(KernelContext& ctx) {
+  const T* out = ctx.in(0).as<T>();
+  const T* d = ctx.in(1).as<T>();
+  T* dx = ctx.out(0).as<T>();
+  const AxisRows& rows = ctx.state<AxisRows>();
+  ForEachRowInParallel(rows, [&](int64_t at, int64_t step) OPSTEP_INLINE_LAMBDA {
+    const T* y = out + at;
+    const T* g = d + at;
+    T* to = dx + at;
+    const T dot = SumRun<T>(
+        rows.size, [&](int64_t i) OPSTEP_INLINE_LAMBDA { return y[i * step] * g[i * step]; });
 #pragma GCC ivdep
-      for (int64_t i = 0; i < s.size; ++i) to[i * step] = y[i * step] * (g[i * step] - dot);
-    });
-  }
-};
+    for (int64_t i = 0; i < rows.size; ++i) to[i * step] = y[i * step] * (g[i * step] - dot);
+  });
+}
+
+AxisRows Analyse(const PrepareContext& ctx) {
+  return MakeAxisRows(ctx.in(0).dims, ctx.op().Int("axis"), "X");
+}
 
 const bool kSoftmax =
     Op("softmax")
@@ -74,9 +62,8 @@ const bool kSoftmax =
           ctx.set_out(0, ctx.in(0));
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
-          return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
-            return WithState(Best<Body<decltype(t)>>(), Analyse(ctx));
-          });
+          return DispatchFloats(ctx.in(0).dtype,
+                                [&](auto t) { return WithState(Run<decltype(t)>, Analyse(ctx)); });
         })
         .Grad([](GradContext& g) { g.EmitGrad("softmax_grad", {}, {"out"}, {"out"}, {"X"}); })
         .Oracle(R"(
@@ -103,7 +90,7 @@ const bool kSoftmaxGrad = Op("softmax_grad")
                               .Shape(OutLikeInput<0>)
                               .Prepare([](const PrepareContext& ctx) -> Kernel {
                                 return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
-                                  return WithState(Best<GradBody<decltype(t)>>(), Analyse(ctx));
+                                  return WithState(RunGrad<decltype(t)>, Analyse(ctx));
                                 });
                               })
                               .Register();

@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "ops/shape_rules.h"
 #include "ops/simd.h"
+#include "ops/split_flat.h"
 
 namespace opstep {
 
@@ -24,8 +25,8 @@ struct UnaryBody {
 
 template <typename F>
 Kernel PrepareUnary(const PrepareContext& ctx) {
-  return DispatchTypes<F::kTypes>(ctx.in(0).dtype, [](auto t) {
-    return Kernel{Best<UnaryBody<F, decltype(t)>>(), nullptr};
+  return DispatchTypes<F::kTypes>(ctx.in(0).dtype, [&](auto t) {
+    return SplitFlat(ctx, {Best<UnaryBody<F, decltype(t)>>(), nullptr});
   });
 }
 
@@ -44,8 +45,8 @@ struct UnaryGradBody {
 
 template <typename F>
 Kernel PrepareUnaryGrad(const PrepareContext& ctx) {
-  return DispatchFloats(ctx.in(0).dtype, [](auto t) {
-    return Kernel{Best<UnaryGradBody<F, decltype(t)>>(), nullptr};
+  return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
+    return SplitFlat(ctx, {Best<UnaryGradBody<F, decltype(t)>>(), nullptr});
   });
 }
 

@@ -25,7 +25,7 @@ template <template <typename> typename F, Types kTypes = Types::kFloats>
 Kernel PrepareUnaryAttr(const PrepareContext& ctx) {
   return DispatchTypes<kTypes>(ctx.in(0).dtype, [&](auto t) {
     using T = decltype(t);
-    return WithState(Best<UnaryAttrBody<F, T>>(), F<T>(ctx.op()));
+    return SplitFlat(ctx, WithState(Best<UnaryAttrBody<F, T>>(), F<T>(ctx.op())));
   });
 }
 
@@ -47,7 +47,7 @@ template <template <typename> typename G>
 Kernel PrepareUnaryAttrGrad(const PrepareContext& ctx) {
   return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
     using T = decltype(t);
-    return WithState(Best<UnaryAttrGradBody<G, T>>(), G<T>(ctx.op()));
+    return SplitFlat(ctx, WithState(Best<UnaryAttrGradBody<G, T>>(), G<T>(ctx.op())));
   });
 }
 

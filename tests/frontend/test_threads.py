@@ -154,3 +154,35 @@ def test_numbers_that_make_no_sense_are_refused(n: int) -> None:
     with pytest.raises(opstep.Error, match=f"the number of threads is {n}: it must be 1 to 256"):
         opstep.set_num_threads(n)
     assert opstep.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_elementwise_ops_are_split_at_any_place(dtype: str) -> None:
+    size = 3 * (1 << 16) + 17
+    rng = np.random.default_rng(0)
+    x, y = (rng.uniform(0.5, 2, size).astype(dtype) for _ in range(2))
+    main, startup = opstep.Program(), opstep.Program()
+    with opstep.program_guard(main, startup):
+        a = layers.data("x", [size], dtype)
+        b = layers.data("y", [size], dtype)
+        half = layers.constant(np.full([1], 0.5, dtype))
+        w = main.global_block().create_parameter("w", [size], dtype, opstep.initializer.Assign(y))
+        h = ops.leaky_relu(ops.sub(ops.mul(ops.tanh(a), b), half), alpha=0.25)
+        loss = ops.reduce_sum(ops.mul(h, w), keepdims=False)
+        opstep.optimizer.Momentum(0.5, 0.9).minimize(loss)
+    results = []
+    for n in (1, 2, 3):
+        opstep.set_num_threads(n)
+        scope = opstep.Scope()
+        exe = opstep.Executor()
+        exe.run(startup, scope=scope)
+        for _ in range(2):
+            (value,) = exe.run(main, feed={"x": x, "y": y}, fetch_list=[h], scope=scope)
+        results.append((value, scope.find("w").copy()))
+    z = np.tanh(x) * y - 0.5
+    expected = np.where(z < 0, 0.25 * z, z)
+    for value, weight in results:
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(weight, y - 0.5 * 2.9 * expected, rtol=1e-4, atol=1e-5)
+        assert value.tobytes() == results[0][0].tobytes()
+        assert weight.tobytes() == results[0][1].tobytes()
