@@ -1,11 +1,9 @@
 #pragma once
 
-#include <dnnl.h>
-
 #include <cstring>
 
 #include "ops/numeric.h"
-#include "ops/threads.h"
+#include "ops/sgemm.h"
 
 namespace opstep {
 
@@ -21,12 +19,9 @@ struct Gemm {
   void Run(const float* a, const float* b, float* c) const {
     if (m == 0 || n == 0) return;
     if (k == 0) return Scale(c);
-    const OneThread one_thread;
-    const dnnl_status_t status =
-        dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, static_cast<float>(alpha), a,
-                   trans_a ? m : k, b, trans_b ? k : n, static_cast<float>(beta), c, n);
-    OPSTEP_CHECK(status == dnnl_success, "oneDNN gave up on a product of ", m, "x", k, " and ", k,
-                 "x", n, " (status ", status, ")");
+    const Sgemm product{
+        trans_a, trans_b, m, n, k, static_cast<float>(alpha), static_cast<float>(beta)};
+    product.Run(a, b, c);
   }
 
   // float64 and integers, which wrap.

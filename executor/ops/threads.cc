@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 
@@ -15,17 +18,119 @@ namespace {
 constexpr int64_t kMost = 256;
 
 std::atomic<int> count{1};
-// Threads of the pool exist: a forked child has none of them, yet OpenMP would wait for them.
-std::atomic<bool> pool_started{false};
-std::atomic<bool> pool_lost{false};
 
-void InChild() {
-  pool_lost = pool_started.load();
-  if (pool_lost) count = 1;
+// Inside a piece everything runs on the piece's own thread.
+thread_local bool in_piece = false;
+
+// The work of one RunPieces. It lives on the caller's stack.
+struct Job {
+  const PieceFn call;
+  const void* const f;
+  const int64_t n;
+  std::atomic<int64_t> next{0};
+  // At work now; changed below the pool's lock.
+  std::atomic<int64_t> helpers{0};
+  // Below the pool's lock:
+  int64_t helpers_wanted = 0;
+  std::exception_ptr error;
+
+  Job(PieceFn call, const void* f, int64_t n, int64_t helpers)
+      : call(call), f(f), n(n), helpers_wanted(helpers) {}
+  bool open() const { return helpers_wanted > 0 && next.load(std::memory_order_relaxed) < n; }
+};
+
+// Waits awake, some ten microseconds at most: sleeping and waking would take longer than that.
+template <typename Condition>
+void SpinUntil(const Condition& condition) {
+  constexpr int kSpins = 1000;
+  for (int i = 0; i < kSpins && !condition(); ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
 }
 
-const bool kReady = [] {
-  pthread_atfork(nullptr, nullptr, InChild);
+// Threads that help those who run ops. Each is made when it is needed first and then waits in
+// `Help`, for a short time awake, for the next job; it ends with the process. The caller of a job
+// works too and waits only for helpers that are in the middle of a piece: one that the system does
+// not let run holds nobody up, as it would at an OpenMP barrier.
+class Pool {
+ public:
+  void Run(Job& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back(&job);
+      const int64_t wanted = job.helpers_wanted;
+      for (; helpers_ < wanted; ++helpers_) {
+        std::thread([this] { Help(); }).detach();
+      }
+    }
+    posted_.fetch_add(1, std::memory_order_relaxed);
+    posted_signal_.notify_all();
+    Work(job);
+    std::unique_lock lock(mutex_);
+    jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+    const auto done = [&] { return job.helpers == 0; };
+    if (done()) return;
+    lock.unlock();
+    SpinUntil(done);
+    lock.lock();
+    done_signal_.wait(lock, done);
+  }
+
+ private:
+  void Work(Job& job) {
+    in_piece = true;
+    for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.n;) {
+      try {
+        job.call(job.f, i);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (job.error == nullptr) job.error = std::current_exception();
+      }
+    }
+    in_piece = false;
+  }
+
+  [[noreturn]] void Help() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      const auto found = [&] {
+        return std::find_if(jobs_.begin(), jobs_.end(), [](const Job* job) { return job->open(); });
+      };
+      if (found() == jobs_.end()) {
+        const uint64_t seen = posted_.load(std::memory_order_relaxed);
+        lock.unlock();
+        SpinUntil([&] { return posted_.load(std::memory_order_relaxed) != seen; });
+        lock.lock();
+        posted_signal_.wait(lock, [&] { return found() != jobs_.end(); });
+      }
+      Job& job = **found();
+      --job.helpers_wanted;
+      ++job.helpers;
+      lock.unlock();
+      Work(job);
+      lock.lock();
+      if (--job.helpers == 0) done_signal_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable posted_signal_, done_signal_;
+  std::atomic<uint64_t> posted_{0};
+  std::vector<Job*> jobs_;
+  int64_t helpers_ = 0;
+};
+
+// Never deleted: its threads use it until the process ends. A forked child has none of them and
+// starts with a pool of its own.
+std::atomic<Pool*> pool{new Pool};
+
+const bool kAtFork = [] {
+  pthread_atfork(nullptr, nullptr, [] {
+    pool = new Pool;
+    in_piece = false;
+  });
   return true;
 }();
 
@@ -35,31 +140,18 @@ int NumThreads() { return count.load(std::memory_order_relaxed); }
 
 void SetNumThreads(int64_t n) {
   OPSTEP_CHECK(n >= 1 && n <= kMost, "the number of threads is ", n, ": it must be 1 to ", kMost);
-  OPSTEP_CHECK(n == 1 || !pool_lost,
-               "this process was forked from one that had used several threads, so it can use 1 "
-               "only: set the number of threads after forking, or spawn instead");
   count = static_cast<int>(n);
 }
 
 void RunPieces(int64_t n, PieceFn call, const void* f) {
-  const int threads = static_cast<int>(std::min<int64_t>(NumThreads(), n));
-  if (threads <= 1 || omp_in_parallel()) {
+  const int64_t helpers = std::min<int64_t>(NumThreads(), n) - 1;
+  if (helpers <= 0 || in_piece) {
     for (int64_t i = 0; i < n; ++i) call(f, i);
     return;
   }
-  pool_started.store(true, std::memory_order_relaxed);
-  std::exception_ptr error;
-  std::mutex mutex;
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (int64_t i = 0; i < n; ++i) {
-    try {
-      call(f, i);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (error == nullptr) error = std::current_exception();
-    }
-  }
-  if (error != nullptr) std::rethrow_exception(error);
+  Job job(call, f, n, helpers);
+  pool.load()->Run(job);
+  if (job.error != nullptr) std::rethrow_exception(job.error);
 }
 
 }  // namespace opstep

@@ -26,7 +26,8 @@ void ParallelFor(int64_t n, const F& f) {
       n, [](const void* g, int64_t i) { (*static_cast<const F*>(g))(i); }, &f);
 }
 
-// One thread for a call into oneDNN, and the caller's own setting back afterwards.
+// One thread for a call into oneDNN, and the caller's own setting back afterwards. Our own threads
+// are no OpenMP threads, so OpenMP's never start.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {

@@ -14,17 +14,8 @@ exe.run(opstep.default_startup_program())
 import os as _os
 import threading as _threading
 
-# Threads that wait for work spin only shortly: long spinning takes milliseconds from whoever else
-# wants the processor. Read when the library loads; not for children.
-_spin = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & _os.environ.keys()
-if _spin:
-    _os.environ["GOMP_SPINCOUNT"] = "2000"
-
-from opstep import _core  # noqa: E402
-from opstep._core import Error  # noqa: E402
-
-if _spin:
-    del _os.environ["GOMP_SPINCOUNT"]
+from opstep import _core
+from opstep._core import Error
 
 _core.hide_frames_below(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 _core.set_main_thread(_threading.main_thread().ident)

@@ -18,7 +18,7 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads an op may use; 1 after a fork."""
+    """How many threads an op may use."""
     return _core.get_num_threads()
 
 
