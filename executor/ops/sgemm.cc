@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/parallel.h"
 #include "ops/scratch.h"
-#include "ops/threads.h"
 
 namespace opstep {
 namespace {
@@ -30,9 +30,11 @@ Matrix Spread(const float* data, int64_t rows, int64_t cols, double work, Scratc
   }
   const int64_t step = cols + kMore;
   float* to = scratch.Take<float>(rows * step);
-  for (int64_t i = 0; i < rows; ++i) {
-    std::memcpy(to + i * step, data + i * cols, cols * sizeof(float));
-  }
+  ParallelRanges(rows, cols, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(to + i * step, data + i * cols, cols * sizeof(float));
+    }
+  });
   return {to, rows, cols, step};
 }
 

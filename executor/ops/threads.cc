@@ -95,24 +95,28 @@ class Pool {
   [[noreturn]] void Help() {
     std::unique_lock lock(mutex_);
     while (true) {
-      const auto found = [&] {
-        return std::find_if(jobs_.begin(), jobs_.end(), [](const Job* job) { return job->open(); });
-      };
-      if (found() == jobs_.end()) {
+      Job* job = FindOpen();
+      if (job == nullptr) {
         const uint64_t seen = posted_.load(std::memory_order_relaxed);
         lock.unlock();
         SpinUntil([&] { return posted_.load(std::memory_order_relaxed) != seen; });
         lock.lock();
-        posted_signal_.wait(lock, [&] { return found() != jobs_.end(); });
+        posted_signal_.wait(lock, [&] { return (job = FindOpen()) != nullptr; });
       }
-      Job& job = **found();
-      --job.helpers_wanted;
-      ++job.helpers;
+      --job->helpers_wanted;
+      ++job->helpers;
       lock.unlock();
-      Work(job);
+      Work(*job);
       lock.lock();
-      if (--job.helpers == 0) done_signal_.notify_all();
+      if (--job->helpers == 0) done_signal_.notify_all();
     }
+  }
+
+  // A job with pieces left, or null. Below the lock; it may run out of pieces at any moment.
+  Job* FindOpen() const {
+    const auto it =
+        std::find_if(jobs_.begin(), jobs_.end(), [](const Job* job) { return job->open(); });
+    return it == jobs_.end() ? nullptr : *it;
   }
 
   std::mutex mutex_;

@@ -180,3 +180,28 @@ def test_elementwise_ops_are_split_at_any_place(dtype: str) -> None:
         np.testing.assert_allclose(weight, y - 0.5 * 2.9 * expected, rtol=1e-4, atol=1e-5)
         assert value.tobytes() == results[0][0].tobytes()
         assert weight.tobytes() == results[0][1].tobytes()
+
+
+def test_many_short_ops_from_many_threads() -> None:
+    """Helpers come and go while jobs run out of pieces."""
+    opstep.set_num_threads(3)
+
+    def work(size: int, results: list[set[bytes]]) -> None:
+        program = opstep.Program()
+        with opstep.program_guard(program, opstep.Program()):
+            x = h = layers.data("x", [size])
+            for _ in range(20):
+                h = ops.relu(ops.add(h, x))
+        step = opstep.compile(program, feeds=["x"], fetches=[h])
+        value = np.ones(size, np.float32)
+        results.append({step(x=value)[0].tobytes() for _ in range(300)})
+
+    results: list[set[bytes]] = []
+    sizes = [1 << 16, 70_000, 75_000]
+    threads = [threading.Thread(target=work, args=(size, results)) for size in sizes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = [{np.full(size, 21, np.float32).tobytes()} for size in sizes]
+    assert sorted(results, key=lambda found: len(min(found))) == expected
