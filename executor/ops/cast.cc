@@ -20,8 +20,9 @@ OPSTEP_INLINE To Convert(From x) {
   } else if constexpr (kIs16BitFloat<From>) {
     return Convert<To>(static_cast<float>(x));
   } else if constexpr (kIs16BitFloat<To>) {
-    // From a double it is rounded only once.
-    return To(static_cast<std::conditional_t<sizeof(From) < 4, float, double>>(x));
+    // Through a double what float32 cannot hold is rounded only once.
+    constexpr bool kFits = std::is_same_v<From, float> || sizeof(From) < 4;
+    return To(static_cast<std::conditional_t<kFits, float, double>>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
