@@ -194,9 +194,11 @@ def _array(program: Program, name: str, value: Any) -> np.ndarray:
         return array
     declared = program._core.dtype(0, name)
     try:
-        if array.size and not np.can_cast(array.dtype, declared, "same_kind"):
+        # NumPy does not know what kind a bfloat16 is of.
+        kind_of = "float16" if declared == "bfloat16" else declared
+        if array.size and not np.can_cast(array.dtype, kind_of, "same_kind"):
             raise TypeError
-        return np.asarray(value, dtype=declared)
+        return np.asarray(value, dtype=_core.numpy_dtype(declared))
     except (TypeError, ValueError, OverflowError):
         kind = f"values of {array.dtype}" if array.dtype != object else "values of no one dtype"
         raise Error(f"cannot feed '{name}': it is {declared}, but the list has {kind}") from None

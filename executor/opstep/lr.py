@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opstep import ops
+from opstep import _core, ops
 from opstep._core import Error
 from opstep.variable import Variable
 
@@ -64,7 +64,7 @@ class PiecewiseDecay(Schedule):
         ends = [*self.boundaries, np.iinfo(np.int64).max]
         begun = ops.constant(value=np.array([0, *self.boundaries], np.int64)) <= step
         inside = ops.logical_and(begun, ops.constant(value=np.array(ends, np.int64)) > step)
-        values = ops.constant(value=np.array(self.values, dtype))
+        values = ops.constant(value=np.array(self.values, _core.numpy_dtype(dtype)))
         return ops.reduce_sum(ops.cast(inside, to=dtype) * values, keepdims=False)
 
 

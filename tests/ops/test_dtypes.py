@@ -106,6 +106,14 @@ def test_a_constant_may_be_bfloat16() -> None:
     assert run(array, lambda v: v + layers.constant(array)).tolist() == [3.0, -4.0]
 
 
+def test_lists_become_bfloat16() -> None:
+    program = opstep.Program()
+    with opstep.program_guard(program, opstep.Program()):
+        out = layers.data("x", [2], "bfloat16") * layers.constant([3, 4.0], dtype="bfloat16")
+    (value,) = opstep.Executor().run(program, {"x": [1, -2.5]}, [out], scope=opstep.Scope())
+    assert (value.dtype, value.tolist()) == (BFLOAT16, [3.0, -10.0])
+
+
 def test_a_value_must_fit_its_dtype() -> None:
     with pytest.raises(opstep.Error, match="value is 300, which uint8 cannot hold"):
         run(np.zeros(1), lambda v: layers.fill([1], 300, "uint8"))

@@ -49,6 +49,8 @@ Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const 
 Tensor CopyArray(const py::array& array, const std::string& what);
 // The array keeps the tensor's owner alive; a tensor without owner is copied.
 py::array ToArray(const Tensor& tensor);
+// That of bfloat16 is in a package of its own, ml_dtypes; without it this is an error.
+py::dtype NumpyType(DType dtype);
 
 // attrs.cc
 DType ToDType(py::handle value);

@@ -72,6 +72,7 @@ void BindOps(py::module_& m) {
   m.def("op", [](const std::string& type) { return Describe(GetOp(type)); });
   m.def("nearest", &Nearest);
   m.def("dtype_name", [](py::object value) { return std::string(NameOf(ToDType(value))); });
+  m.def("numpy_dtype", [](py::object value) { return NumpyType(ToDType(value)); });
 }
 
 }  // namespace opstep::python

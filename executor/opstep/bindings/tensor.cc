@@ -68,13 +68,13 @@ py::dtype BFloat16Type() {
   }
 }
 
+}  // namespace
+
 py::dtype NumpyType(DType dtype) {
   OPSTEP_CHECK(dtype != DType::kNone, "the variable has no dtype");
   if (dtype == DType::kBFloat16) return BFloat16Type();
   return py::dtype(std::string(NameOf(dtype)));
 }
-
-}  // namespace
 
 Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const std::string& what) {
   Tensor tensor(TypeOfArray(array, what));

@@ -79,7 +79,7 @@ uniform = ops.uniform
 
 def constant(value: Any, dtype: Any = None, name: str | None = None) -> Variable:
     """A tensor with given values; Python floats become float32 unless `dtype` says otherwise."""
-    array = np.asarray(value, dtype=None if dtype is None else _core.dtype_name(dtype))
+    array = np.asarray(value, dtype=None if dtype is None else _core.numpy_dtype(dtype))
     if dtype is None and not hasattr(value, "dtype") and array.dtype == np.float64:
         array = array.astype(np.float32)
     return ops.constant(value=array, name=name)
