@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -16,6 +17,7 @@ class TensorStack {
     if (!entry.owner || entry.type() != value.type()) entry = Tensor::Allocate(value.type());
     if (value.bytes() > 0) std::memcpy(entry.data, value.data, value.bytes());
     ++depth_;
+    peak_ = std::max(peak_, depth_);
   }
 
   void Pop(Tensor& to) {
@@ -26,12 +28,17 @@ class TensorStack {
     if (entry.bytes() > 0) std::memcpy(to.data, entry.data, entry.bytes());
   }
 
-  void Clear() { depth_ = 0; }
+  // Memory that the latest run did not need is given back.
+  void Clear() {
+    if (entries_.size() > 2 * peak_ + 64) entries_.resize(2 * peak_);
+    depth_ = peak_ = 0;
+  }
   size_t depth() const { return depth_; }
 
  private:
   std::vector<Tensor> entries_;
   size_t depth_ = 0;
+  size_t peak_ = 0;
 };
 
 }  // namespace opstep

@@ -111,6 +111,9 @@ proto::VarDesc* Program::MutableVar(int block, std::string_view name) {
 
 proto::VarDesc& Program::CreateVar(int block, proto::VarDesc var) {
   OPSTEP_CHECK(!var.name().empty(), "a variable needs a name");
+  OPSTEP_CHECK(
+      std::none_of(var.name().begin(), var.name().end(), [](unsigned char c) { return c < ' '; }),
+      "a variable's name may not hold control characters");
   if (const proto::VarDesc* found = FindVarHere(block, var.name())) {
     return const_cast<proto::VarDesc&>(*found);
   }

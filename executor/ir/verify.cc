@@ -64,6 +64,9 @@ class Verifier {
     }
     for (const proto::VarDesc& var : block.vars()) {
       Require(!var.name().empty(), "var-name", "a variable has no name");
+      Require(std::none_of(var.name().begin(), var.name().end(),
+                           [](unsigned char c) { return c < ' '; }),
+              "var-name", "a variable's name holds a control character");
       Require(vars_[block_].emplace(var.name(), &var).second, "var-name", "variable '", var.name(),
               "' is there twice");
       Require(var.kind() == proto::TENSOR || var.kind() == proto::STACK, "var-kind", "variable '",
@@ -128,8 +131,8 @@ class Verifier {
               "' takes one variable, not ", slot.vars_size());
       const int home = schema->of_block.empty() ? block_ : OpView(op).Block(schema->of_block);
       for (const std::string& name : slot.vars()) {
-        Require(schema->optional || schema->variadic || !name.empty(), "slot-count", side, " '",
-                slot.name(), "' needs a variable");
+        Require(schema->optional || !name.empty(), "slot-count", side, " '", slot.name(),
+                "' needs a variable");
         if (name.empty()) continue;
         const proto::VarDesc* var = Find(home, name);
         Require(var != nullptr, "var-exists", "variable '", name, "' does not exist");
@@ -218,22 +221,9 @@ class Verifier {
     Require(good, "attr-tensor", "the bytes of attribute '", attr.name(), "' do not fit its shape");
   }
 
-  // An op may write a variable that it reads only where it says that it works in place.
   void Aliases(const proto::OpDesc& op, const OpSchema& schema) const {
-    std::set<std::string> written;
-    for (const proto::Slot& out : op.outputs()) {
-      const SlotSchema* out_schema = schema.FindOutput(out.name());
-      for (const std::string& name : out.vars()) {
-        if (name.empty()) continue;
-        Require(written.insert(name).second, "one-writer", "it writes variable '", name, "' twice");
-        if (out_schema->variadic) continue;
-        for (const proto::Slot& in : op.inputs()) {
-          const bool same = std::find(in.vars().begin(), in.vars().end(), name) != in.vars().end();
-          Require(!same || out_schema->inplace_of == in.name(), "in-place", "it reads and writes '",
-                  name, "' but cannot work in place");
-        }
-      }
-    }
+    const std::optional<AliasProblem> problem = FindAliasProblem(op, schema);
+    if (problem) Require(false, problem->rule, problem->what);
   }
 
   const proto::ProgramDesc& program_;
@@ -248,6 +238,26 @@ class Verifier {
 };
 
 }  // namespace
+
+std::optional<AliasProblem> FindAliasProblem(const proto::OpDesc& op, const OpSchema& schema) {
+  std::set<std::string> written;
+  for (const proto::Slot& out : op.outputs()) {
+    const SlotSchema* out_schema = schema.FindOutput(out.name());
+    for (const std::string& name : out.vars()) {
+      if (name.empty()) continue;
+      if (!written.insert(name).second)
+        return AliasProblem{"one-writer", Cat("it writes variable '", name, "' twice")};
+      if (out_schema->variadic) continue;
+      for (const proto::Slot& in : op.inputs()) {
+        const bool same = std::find(in.vars().begin(), in.vars().end(), name) != in.vars().end();
+        if (same && out_schema->inplace_of != in.name())
+          return AliasProblem{"in-place",
+                              Cat("it reads and writes '", name, "' but cannot work in place")};
+      }
+    }
+  }
+  return std::nullopt;
+}
 
 void Verify(const proto::ProgramDesc& program, SchemaLookup schemas) {
   Verifier(program, schemas).Run();

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "ir/program.h"
 
 namespace opstep {
@@ -8,5 +11,13 @@ namespace opstep {
 // first thing that is wrong. Run on every program before it is compiled, after every pass and on
 // every file.
 void Verify(const proto::ProgramDesc& program, SchemaLookup schemas);
+
+// An op may write a variable that it reads only where it says that it works in place, and no
+// variable twice.
+struct AliasProblem {
+  std::string rule;
+  std::string what;
+};
+std::optional<AliasProblem> FindAliasProblem(const proto::OpDesc& op, const OpSchema& schema);
 
 }  // namespace opstep

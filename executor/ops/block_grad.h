@@ -18,6 +18,17 @@ inline Names PlainNames(const Names& names) {
   return plain;
 }
 
+// For ops whose gradients flow through their results only. `again`: variables whose values from
+// before a block's run the results depend on, when a block may run after another has written them.
+inline void RefuseWritten(const GradContext& g, const std::set<std::string>& again = {}) {
+  const Names written = PlainNames(g.op().Outputs("written"));
+  for (size_t i = 0; i < written.size(); ++i) {
+    OPSTEP_CHECK(g.OutGrad("written", static_cast<int>(i)).empty() && again.count(written[i]) == 0,
+                 "[", g.op().type(), "] no gradient flows through '", written[i],
+                 "', which its block writes outside of itself: make it a result of the block");
+  }
+}
+
 // The gradients of the variables of slot X, for blocks that overwrite some of them ("out").
 class CarriedGrad {
  public:

@@ -95,20 +95,24 @@ const bool kConcat =
         .Sample("X=[4] axis=0")
         .Register();
 
-const bool kConcatGrad = Op("concat_grad")
-                             .Doc("Gradient of concat: the parts of dout.")
-                             .In("dout", "gradient of out", kFloats)
-                             .In("X", "inputs of concat", kFloats)
-                             .Variadic()
-                             .ShapeOnly()
-                             .Attr(IntAttr("axis", 0), "as in concat")
-                             .Out("dX", "gradients of X", kFloats)
-                             .Variadic()
-                             .Shape([](ShapeContext& ctx) {
-                               for (int i = 0; i < ctx.n_out(); ++i) ctx.set_out(i, ctx.in(1 + i));
-                             })
-                             .Prepare(PrepareGrad)
-                             .Register();
+const bool kConcatGrad =
+    Op("concat_grad")
+        .Doc("Gradient of concat: the parts of dout.")
+        .In("dout", "gradient of out", kFloats)
+        .In("X", "inputs of concat", kFloats)
+        .Variadic()
+        .ShapeOnly()
+        .Attr(IntAttr("axis", 0), "as in concat")
+        .Out("dX", "gradients of X", kFloats)
+        .Variadic()
+        .Optional()
+        .Shape([](ShapeContext& ctx) {
+          OPSTEP_CHECK(ctx.n_out() == ctx.n_in() - 1, "there are ", ctx.n_in() - 1, " inputs but ",
+                       ctx.n_out(), " gradients");
+          for (int i = 0; i < ctx.n_out(); ++i) ctx.set_out(i, ctx.in(1 + i));
+        })
+        .Prepare(PrepareGrad)
+        .Register();
 
 }  // namespace
 }  // namespace opstep

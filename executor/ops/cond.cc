@@ -40,6 +40,7 @@ void Run(KernelContext& ctx) {
 
 // The same condition chooses between the gradients of the two blocks.
 void Grad(GradContext& g) {
+  RefuseWritten(g);
   const Names x = g.op().Inputs("X");
   const Names plain = PlainNames(x);
   const int blocks[2] = {g.op().Block("true_block"), g.op().Block("false_block")};

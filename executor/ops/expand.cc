@@ -43,6 +43,13 @@ const bool kExpand =
 
 const bool kExpandGrad =
     MoveGradOp("expand_grad", "Gradient of expand: dout summed over what was spread.", "expand")
+        .Shape([](ShapeContext& ctx) {
+          const Dims &x = ctx.in(0).dims, &dout = ctx.in(1).dims;
+          const Dims spread = BroadcastDims(x, "X", dout, "dout");
+          OPSTEP_CHECK(ShapesAgree(spread, dout), "X is ", x.ToString(), " but dout is ",
+                       dout.ToString(), ": X must spread to it");
+          ctx.set_out(0, ctx.in(0));
+        })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           return AddWalkKernel(ctx.out(0).dtype,
                                ExpandWalk(ctx.in(0).dims, ctx.in(1).dims).Reversed());

@@ -59,7 +59,7 @@ void Shape(ShapeContext& ctx) {
   KeepTypes(ctx, "written", s.out + s.n_results, 1 + s.n_inputs);
 }
 
-// Calls f(place among the chosen, row, bytes of a row).
+// Calls f(place among the chosen, row).
 template <typename F>
 void ForEachRow(const bool* condition, int64_t rows, bool which, F&& f) {
   int64_t at = 0;
@@ -123,6 +123,7 @@ void Grad(GradContext& g) {
     for (const int i : with_grad) ends.push_back(results[b][i]);
     for (const std::string& name : g.Reached(blocks[b], ends)) reached.insert(name);
   }
+  RefuseWritten(g, reached);
   std::vector<std::pair<std::string, std::string>> sums;  // captured variable, its gradient
   for (int i = 0; i < CountOf(x); ++i) {
     if (reached.count(plain[i]) == 0) continue;

@@ -28,6 +28,10 @@ inline PoolShape MakePoolShape(const OpView& op, const Dims& x) {
   const std::vector<int64_t> kernel = op.Ints("kernel_shape");
   OPSTEP_CHECK(!kernel.empty(), "kernel_shape is empty: it must have ", rank, " numbers");
   SpatialAttr(op, "kernel_shape", rank, 1, 1);
+  constexpr int64_t kLargest = 1 << 16;
+  for (const int64_t size : kernel)
+    OPSTEP_CHECK(size <= kLargest, "kernel_shape holds ", size, ": at most ", kLargest,
+                 " are possible");
   PoolShape shape{0, MakeWindow(op, x, kernel, op.Bool("ceil_mode")), {}};
   for (int i = 0; i < Window::kRank; ++i) {
     const int64_t padding = std::max(shape.window.begin[i], shape.window.end[i]);

@@ -61,6 +61,12 @@ const bool kPreluGrad =
     BinaryGradOp<PreluGrad>("prelu_grad",
                             "Gradient of prelu, whose slope is Y: dout, times Y where X is "
                             "negative; and dout * X there, summed over the broadcast dimensions.")
+        .Shape([](ShapeContext& ctx) {
+          const Dims out = BroadcastDims(ctx.in(0).dims, "X", ctx.in(1).dims, "Y");
+          OPSTEP_CHECK(ShapesAgree(out, ctx.in(2).dims), "dout is ", ctx.in(2).dims.ToString(),
+                       " but must be ", out.ToString());
+          GradsLikeInputs(ctx);
+        })
         .Register();
 
 }  // namespace

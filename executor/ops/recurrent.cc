@@ -128,6 +128,7 @@ void Grad(GradContext& g) {
     });
   }
 
+  RefuseWritten(g, reached);
   if (ends.empty() && std::find(active.begin(), active.end(), true) == active.end()) return;
 
   // Before the loop: what the block adds to, and where the memories' gradients begin.

@@ -59,6 +59,14 @@ const bool kReshape =
         .Sample("X=[0,4] shape=[0,2,2]")
         .Register();
 
+// dX is like X, and dout has as many elements.
+void GradShape(ShapeContext& ctx) {
+  const Dims &x = ctx.in(0).dims, &dout = ctx.in(1).dims;
+  OPSTEP_CHECK(!x.known() || !dout.known() || x.numel() == dout.numel(), "X is ", x.ToString(),
+               " but dout is ", dout.ToString(), ": they must have equally many elements");
+  ctx.set_out(0, ctx.in(0));
+}
+
 const bool kReshapeGrad = Op("reshape_grad")
                               .Doc("Gradient of reshape: dout in the shape of X.")
                               .In("X", "input of reshape", kAllFloats)
@@ -66,7 +74,7 @@ const bool kReshapeGrad = Op("reshape_grad")
                               .In("dout", "gradient of out", kAllFloats)
                               .Out("dX", "gradient of X", kAllFloats)
                               .InplaceOf("dout")
-                              .Shape(OutLikeInput<0>)
+                              .Shape(GradShape)
                               .Prepare(PrepareCopy<1>)
                               .Register();
 

@@ -145,12 +145,18 @@ struct ScatterGradBody {
 
 template <typename Places>
 Kernel ScatterGradKernel(const PrepareContext& ctx, const Places& places) {
+  const Reduction reduction = ReductionOf(ctx.op());
+  if (reduction == Reduction::kMax || reduction == Reduction::kMin) {
+    for (int i = 2; i < 5; ++i)
+      OPSTEP_CHECK(ctx.in(i).dtype != DType::kNone, "the gradient of a largest or smallest update ",
+                   "needs X, updates and out");
+  }
   const auto grad = [&]<Reduction kReduction>() {
     return DispatchFloats(ctx.in(1).dtype, [&](auto t) -> Kernel {
       return WithState(Best<ScatterGradBody<Places, kReduction, decltype(t)>>(), places);
     });
   };
-  switch (ReductionOf(ctx.op())) {
+  switch (reduction) {
     case Reduction::kMax:
       return grad.template operator()<Reduction::kMax>();
     case Reduction::kMin:

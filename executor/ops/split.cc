@@ -124,6 +124,7 @@ const bool kSplitGrad =
         .ShapeOnly()
         .In("dout", "gradients of the parts", kFloats)
         .Variadic()
+        .Optional()
         .Attr(IntAttr("axis", 0), "as in split")
         .Attr(IntsAttr("split", {}), "as in split")
         .Attr(IntAttr("num_outputs", 0), "as in split")

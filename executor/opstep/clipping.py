@@ -34,7 +34,11 @@ class ClipByNorm(GradientClip):
         self.norm = _positive("ClipByNorm", norm)
 
     def clip(self, gradients: list[Variable]) -> list[Variable]:
-        return [g * _scale(ops.reduce_l2(g, keepdims=False), self.norm) for g in gradients]
+        norms = [ops.sqrt(_squares(g)) for g in gradients]
+        return [
+            g * _as(_scale(norm, self.norm), g.dtype)
+            for g, norm in zip(gradients, norms, strict=True)
+        ]
 
 
 class ClipByGlobalNorm(GradientClip):
@@ -46,14 +50,16 @@ class ClipByGlobalNorm(GradientClip):
     def clip(self, gradients: list[Variable]) -> list[Variable]:
         if not gradients:
             return []
-        dtype = gradients[0].dtype
+        # The squares of 16-bit floats would soon be infinite.
+        dtype = "float64" if any(g.dtype == "float64" for g in gradients) else "float32"
         total = ops.sqrt(ops.sum([_as(_squares(g), dtype) for g in gradients]))
         scale = _scale(total, self.norm)
         return [g * _as(scale, g.dtype) for g in gradients]
 
 
 def _squares(gradient: Variable) -> Variable:
-    return ops.reduce_sum_square(gradient, keepdims=False)
+    narrow = gradient.dtype in ("float16", "bfloat16")
+    return ops.reduce_sum_square(_as(gradient, "float32") if narrow else gradient, keepdims=False)
 
 
 def _scale(norm: Variable, limit: float) -> Variable:

@@ -51,11 +51,19 @@ class Optimizer:
         parameters: Sequence[Variable | str] | None = None,
     ) -> list[Pair]:
         """Add one training step for `loss`; gives each parameter with its gradient."""
-        with context.program_guard(loss.program, startup):
+        main = loss.program
+        with context.program_guard(main, startup):
+            startup = main._startup or context.default_startup_program()
+            before = [(program, program._core.serialize()) for program in (main, startup)]
             pairs = append_backward(loss, parameters)
             if not pairs:
                 raise Error(f"'{loss.name}' depends on no trainable parameter: nothing to minimize")
-            self.apply_gradients(pairs)
+            try:
+                self.apply_gradients(pairs)
+            except Exception:
+                for program, data in before:
+                    program._core.restore(data)
+                raise
         return pairs
 
     def apply_gradients(self, pairs: Sequence[Pair]) -> None:

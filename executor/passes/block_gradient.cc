@@ -200,7 +200,13 @@ void BlockGradient::Differentiate(int index) {
   }
   if (!any) return;
   GradientRule rule(*this, index);
-  GetOp(ops_[index].type()).grad(rule);
+  try {
+    GetOp(ops_[index].type()).grad(rule);
+  } catch (const Error& error) {
+    // An op that could not be added says its place itself.
+    const std::string what = error.what();
+    throw Error(what.ends_with(")") ? what : what + program_.Place(ops_[index]));
+  }
 }
 
 proto::OpDesc BlockGradient::MakeOp(const proto::OpDesc& forward, std::string type,

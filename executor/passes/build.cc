@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/verify.h"
 #include "ops/infer.h"
 #include "ops/op.h"
 #include "passes/captures.h"
@@ -123,6 +124,8 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     FillCaptures(program.desc(), block, op);
     OrderSlots(*op.mutable_inputs(), schema.inputs, "input");
     OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
+    if (const auto problem = FindAliasProblem(op, schema))
+      Fail(problem->what, ": write into another variable");
     const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));
     const std::vector<Arg> outputs = OutputArgs(op, block);
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -24,8 +24,9 @@ class NameList {
   std::vector<std::string> names_;
 };
 
+// A variable is written by one slot of an op, but may be read in several.
 void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
-             const std::vector<std::string>& names) {
+             const std::vector<std::string>& names, bool outputs) {
   const auto schema =
       std::find_if(schemas.begin(), schemas.end(), [](const SlotSchema& s) { return s.captures; });
   if (schema == schemas.end()) return;
@@ -33,7 +34,7 @@ void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
   for (const proto::Slot& slot : slots) {
     const auto other = std::find_if(schemas.begin(), schemas.end(),
                                     [&](const SlotSchema& s) { return s.name == slot.name(); });
-    if (other == schemas.end() || other->captures || !other->of_block.empty()) continue;
+    if (!outputs || other == schemas.end() || other->captures || !other->of_block.empty()) continue;
     elsewhere.insert(slot.vars().begin(), slot.vars().end());
   }
   Slots others;
@@ -84,8 +85,8 @@ void FillCaptures(const proto::ProgramDesc& program, int block, proto::OpDesc& o
     }
   }
   const OpSchema& schema = GetOp(op.type()).schema;
-  SetSlot(*op.mutable_inputs(), schema.inputs, used.names());
-  SetSlot(*op.mutable_outputs(), schema.outputs, written.names());
+  SetSlot(*op.mutable_inputs(), schema.inputs, used.names(), false);
+  SetSlot(*op.mutable_outputs(), schema.outputs, written.names(), true);
 }
 
 void RefreshCaptures(proto::ProgramDesc& program) {

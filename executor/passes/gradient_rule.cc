@@ -132,6 +132,10 @@ std::string GradientRule::Fresh(const std::string& prefix) {
 }
 
 std::string GradientRule::AddOutput(const std::string& slot) {
+  // Another loss may have asked for it before.
+  const std::vector<std::string> there =
+      OpView(*pass_.program_.FindOp(forward().id())).Outputs(slot);
+  if (!there.empty()) return Marked({there[0], pass_.Version(there[0], index_ + 1)});
   const std::string name = pass_.FreshVar(pass_.block_, Cat(forward().name(), ".", slot));
   opstep::AddOutput(pass_.program_, forward().id(), slot, name);
   pass_.writers_[name].push_back(index_);

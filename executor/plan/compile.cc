@@ -211,6 +211,8 @@ class Compiler {
     }
     Types(op, def, ins, outs, out_args, false);
 
+    CheckDTypes(in_args, ins);
+    CheckDTypes(out_args, outs);
     std::vector<VarType> in_types, out_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
     for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
@@ -233,6 +235,17 @@ class Compiler {
     plan_->args.insert(plan_->args.end(), ins.begin(), ins.end());
     plan_->args.insert(plan_->args.end(), outs.begin(), outs.end());
     plan_->blocks[block].code.push_back(instruction);
+  }
+
+  // A program from a file has not been built op by op.
+  void CheckDTypes(const std::vector<Arg>& args, const std::vector<uint32_t>& slots) const {
+    for (size_t i = 0; i < args.size(); ++i) {
+      const SlotPlan& plan = plan_->slots[slots[i]];
+      if (slots[i] == 0 || plan.storage == Storage::kStack) continue;
+      const SlotSchema& slot = *args[i].slot;
+      OPSTEP_CHECK(slot.dtypes.Has(plan.type.dtype), slot.name, " ('", plan.name, "') is ",
+                   NameOf(plan.type.dtype), "; it takes ", slot.dtypes.Names());
+    }
   }
 
   uint32_t Input(int block, const std::string& name) {

@@ -117,6 +117,9 @@ std::shared_ptr<const Variant> Plan::VariantOf(
     int block, const std::vector<int64_t>& rows,
     const std::function<VarType(uint32_t)>& type_of) const {
   const std::lock_guard lock(variants_mutex_);
+  // Frames keep those that they use.
+  constexpr size_t kKept = 256;
+  if (variants_.size() >= kKept && variants_.count({block, rows}) == 0) variants_.clear();
   std::shared_ptr<const Variant>& variant = variants_[{block, rows}];
   if (variant == nullptr) variant = Specializer(*this, rows, type_of).Run(block);
   return variant;

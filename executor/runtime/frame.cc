@@ -44,7 +44,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
 
 void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
   BindFeeds(feeds);
-  std::vector<uint32_t> made;
+  std::vector<std::pair<uint32_t, Tensor>> made;
   try {
     BindScope(scope, made);
     BindFetches();
@@ -54,7 +54,14 @@ void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
     RunBlock(0, 0);
   } catch (...) {
     // A startup program that failed must not leave memory behind that passes for values.
-    for (const uint32_t slot : made) scope.Erase(plan_->slots[slot].name);
+    for (auto& [slot, before] : made) {
+      const std::string& name = plan_->slots[slot].name;
+      if (before) {
+        scope.Set(name, std::move(before));
+      } else {
+        scope.Erase(name);
+      }
+    }
     throw;
   }
 }
@@ -92,13 +99,14 @@ void Frame::BindFetches() {
   }
 }
 
-void Frame::BindScope(Scope& scope, std::vector<uint32_t>& made) {
+void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made) {
   for (const uint32_t index : plan_->scope_slots) {
     const SlotPlan& slot = plan_->slots[index];
     bool is_new = false;
+    Tensor before;
     Tensor value = slot.read_first ? scope.Find(slot.name)
-                                   : scope.FindOrAllocate(slot.name, slot.type, is_new);
-    if (is_new) made.push_back(index);
+                                   : scope.FindOrAllocate(slot.name, slot.type, is_new, before);
+    if (is_new) made.emplace_back(index, std::move(before));
     OPSTEP_CHECK(value, "'", slot.name,
                  "' has no value yet: run the startup program first, or set it in the scope");
     OPSTEP_CHECK(value.type() == slot.type, "'", slot.name, "' is ", slot.type.ToString(),

@@ -45,7 +45,7 @@ class Frame final : public FrameView, public BlockRunner {
 
   void BindFeeds(const std::vector<Feed>& feeds);
   // `made` gets the slots whose memory is new: nobody has written a value there.
-  void BindScope(Scope& scope, std::vector<uint32_t>& made);
+  void BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made);
   // Memory for what the caller gets.
   void BindFetches();
   void EnterBlock(Level& level);

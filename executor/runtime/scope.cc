@@ -1,6 +1,7 @@
 #include "runtime/scope.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace opstep {
 
@@ -10,11 +11,12 @@ Tensor Scope::Find(const std::string& name) const {
   return it == tensors_.end() ? Tensor() : it->second;
 }
 
-Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, bool& made) {
+Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, bool& made,
+                             Tensor& before) {
   const std::lock_guard lock(mutex_);
   Tensor& tensor = tensors_[name];
   made = !tensor || tensor.type() != type;
-  if (made) tensor = Tensor::Allocate(type);
+  if (made) before = std::exchange(tensor, Tensor::Allocate(type));
   return tensor;
 }
 

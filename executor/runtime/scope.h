@@ -16,8 +16,9 @@ class Scope {
  public:
   // Null data when there is no such variable.
   Tensor Find(const std::string& name) const;
-  // Gives it memory when it has none or its type changed; `made` says whether it did.
-  Tensor FindOrAllocate(const std::string& name, const VarType& type, bool& made);
+  // Gives it memory when it has none or its type changed; `made` says whether it did, and `before`
+  // is then what was there.
+  Tensor FindOrAllocate(const std::string& name, const VarType& type, bool& made, Tensor& before);
   void Set(const std::string& name, Tensor tensor);
   bool Erase(const std::string& name);
   std::vector<std::string> Names() const;

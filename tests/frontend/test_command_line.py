@@ -236,10 +236,22 @@ def test_an_op_that_fails(tmp_path: Path) -> None:
     with opstep.program_guard(program, opstep.Program()):
         ops.load(path=str(tmp_path / "gone.npy"), shape=[2])
     program.save(tmp_path / "p.opstep")
-    said = fails("run", tmp_path / "p.opstep")
+    said = fails("run", tmp_path / "p.opstep", "--allow-files")
     assert re.search(
         r"\[load\] cannot read '.*gone.npy': No such .* \(test_command_line.py:\d+", said
     )
+
+
+def test_a_program_touches_files_only_when_it_is_trusted(tmp_path: Path) -> None:
+    program, written = opstep.Program("p"), tmp_path / "written.npy"
+    with opstep.program_guard(program, opstep.Program()):
+        ops.save(layers.fill([2], 1.0), path=str(written))
+    program.save(tmp_path / "p.opstep")
+    said = fails("run", tmp_path / "p.opstep")
+    assert "reads or writes files by itself" in said and "--allow-files" in said
+    assert not written.exists()
+    assert command("run", tmp_path / "p.opstep", "--allow-files").returncode == 0
+    assert written.exists()
 
 
 # --- show ---------------------------------------------------------------------------------------

@@ -327,3 +327,16 @@ def test_a_schedule_goes_on_where_it_ended(world) -> None:
     (rate,) = world.exe.run(world.main, fetch_list=["learning_rate_0"])
     assert rate == pytest.approx(0.3)
     assert world.scope.find("optimizer_0.step") == 8
+
+
+def test_a_minimize_that_fails_leaves_the_programs_as_they_were(world) -> None:
+    x = layers.data("x", [None, 3])
+    loss = layers.mean(layers.fc(x, size=2))
+    before = str(world.main), str(world.startup)
+    bad: Any = "much"
+    with pytest.raises(opstep.Error):
+        optimizer.Momentum(0.1, momentum=bad).minimize(loss)
+    assert (str(world.main), str(world.startup)) == before
+    optimizer.Momentum(0.1).minimize(loss)
+    world.exe.run(world.startup)
+    world.exe.run(world.main, feed={"x": np.ones((2, 3), np.float32)})

@@ -399,3 +399,22 @@ def test_a_debug_server_that_is_not_there_does_not_end_the_run(settings, complai
     environment = os.environ | settings
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n", complaint)
+
+
+def test_a_run_that_fails_leaves_the_scope_as_it_was(world) -> None:
+    w = world.main.global_block().create_var("w", [4], persistable=True)
+    layers.fill([4], 1.0, out=w)
+    zero = layers.data("zero", [], "int64")
+    bad = ops.div(layers.fill([], 1, "int64"), zero)
+    world.scope.set("w", np.array([1, 2, 3], np.float32))
+    with pytest.raises(opstep.Error, match="div"):
+        world.exe.run(world.main, feed={"zero": np.array(0)}, fetch_list=[bad])
+    np.testing.assert_array_equal(world.scope.find("w"), [1, 2, 3])
+
+
+def test_bytes_that_are_no_bools_count_as_true(world) -> None:
+    c = layers.data("c", [None], "bool")
+    out = ops.where(c, layers.fill([], 1.0), layers.fill([], 2.0))
+    odd = np.array([0, 1, 2, 255], np.uint8).view(bool)
+    (got,) = world.exe.run(world.main, feed={"c": odd}, fetch_list=[out])
+    np.testing.assert_array_equal(got, [2, 1, 1, 1])

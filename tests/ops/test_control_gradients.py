@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -364,6 +365,78 @@ def test_ifelse_in_ifelse() -> None:
         (value,) = exe.run(net.program, feed=feed, fetch_list=[net.result])
         (alone,) = net.run([net.result], feed)
         np.testing.assert_array_equal(value, alone)
+
+
+def test_what_is_handed_to_a_block_and_also_read_there() -> None:
+    """Attention: a sequence step by step, and whole in each step."""
+
+    def build(v: dict[str, opstep.Variable]) -> opstep.Variable:
+        rnn = layers.Recurrent()
+        with rnn.step():
+            now = rnn.step_input(v["x"])
+            before = rnn.memory(v["h"])
+            whole = ops.reduce_sum(ops.mul(v["x"], before), axes=[0], keepdims=False)
+            rnn.update(before, ops.tanh(ops.add(ops.mul(now, v["h"]), whole)))
+            rnn.output(before)
+        return ops.add(ops.reduce_sum(rnn(), axes=[0], keepdims=False), rnn.final[0])
+
+    Net(build, {"x": rand(3, 2), "h": rand(2)}).check()
+
+    def split(v: dict[str, opstep.Variable]) -> opstep.Variable:
+        branch = layers.IfElse(v["c"])
+        with branch.true_block():
+            mean = ops.reduce_mean(v["x"], axes=[0])
+            branch.output(ops.mul(branch.input(v["x"]), mean))
+        with branch.false_block():
+            branch.output(ops.sin(branch.input(v["x"])))
+        return branch()
+
+    for mask in MASKS:
+        Net(split, {"x": rand(5, 2), "c": np.array(mask, bool)}).check()
+
+
+def refused(build: Build, feed: Arrays) -> str:
+    net = Net(build, feed)
+    before = str(net.program)
+    with pytest.raises(opstep.Error) as error:
+        opstep.append_backward(net.loss, [net.inputs[name] for name in net.floats])
+    assert str(net.program) == before
+    return str(error.value)
+
+
+def test_gradients_through_what_a_block_writes_outside_are_refused() -> None:
+    def branch(v: dict[str, opstep.Variable]) -> opstep.Variable:
+        y = ops.sin(v["x"])
+        out = layers.cond(
+            ops.less(v["n"], 3), lambda: ops.mul(y, v["x"], out=y), lambda: ops.neg(v["x"])
+        )
+        return ops.add(out, y)
+
+    def steps(v: dict[str, opstep.Variable]) -> opstep.Variable:
+        y = ops.sin(v["x"])
+        rnn = layers.Recurrent()
+        with rnn.step():
+            now = rnn.step_input(v["s"])
+            rnn.output(ops.mul(now, y))
+            ops.mul(y, now, out=y)
+        return ops.reduce_sum(rnn(), axes=[0])
+
+    message = r"no gradient flows through 'sin_0.out', which its block writes .*gradients.py:\d+, op #"
+    assert re.search(message, refused(branch, {"x": rand(3), "n": np.array(1)}))
+    assert re.search(message, refused(steps, {"x": rand(3), "s": rand(4, 3)}))
+
+
+def test_two_losses_over_one_loop() -> None:
+    net = Net(power, {"x": rand(2, 3), "w": rand(3, 3), "n": np.array(3)})
+    with opstep.program_guard(net.program):
+        other = ops.reduce_sum(net.result, keepdims=False)
+        first = opstep.append_backward(net.loss, [net.inputs["w"]])
+        second = opstep.append_backward(other, [net.inputs["w"]])
+    both = net.run([first[0][1], second[0][1]], net.feed)
+    numeric = net.numeric("w")
+    np.testing.assert_allclose(both[0], numeric, rtol=1e-6, atol=1e-7)
+    net.loss = other
+    np.testing.assert_allclose(both[1], net.numeric("w"), rtol=1e-6, atol=1e-7)
 
 
 def test_a_value_written_twice_has_both_gradients() -> None:

@@ -230,6 +230,12 @@ void BindProgram(py::module_& m) {
                     return Program::Parse(std::string_view(bytes), &FindSchema);
                   })
       .def("serialize", [](const P& p) { return py::bytes(p.Serialize()); })
+      .def("restore",
+           [](P& p, const py::bytes& data) {
+             proto::ProgramDesc desc;
+             OPSTEP_CHECK(desc.ParseFromString(std::string(data)), "this is no program");
+             p.Restore(desc);
+           })
       .def("verify", [](const P& p) { Verify(p.desc(), &FindSchema); })
       .def("listing", [](const P& p) { return Print(p).ToString(); })
       .def_property("name", &P::name, &P::set_name)

@@ -1,4 +1,5 @@
 // NumPy arrays and tensors, without copies where the layout allows.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -68,6 +69,19 @@ py::dtype BFloat16Type() {
   }
 }
 
+// A bool of another byte than 0 and 1, as a view of other memory may hold, is neither true nor
+// false.
+bool AllBools(const py::array& plain) {
+  const auto* bytes = static_cast<const uint8_t*>(plain.data());
+  return std::all_of(bytes, bytes + plain.nbytes(), [](uint8_t byte) { return byte <= 1; });
+}
+
+py::array Plain(const py::array& array, DType dtype) {
+  py::array plain = IsPlain(array) ? array : Contiguous(array);
+  if (dtype != DType::kBool || AllBools(plain)) return plain;
+  return plain.attr("view")("uint8").attr("astype")("bool").cast<py::array>();
+}
+
 }  // namespace
 
 py::dtype NumpyType(DType dtype) {
@@ -78,7 +92,7 @@ py::dtype NumpyType(DType dtype) {
 
 Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const std::string& what) {
   Tensor tensor(TypeOfArray(array, what));
-  py::array plain = IsPlain(array) ? array : Contiguous(array);
+  py::array plain = Plain(array, tensor.dtype);
   tensor.data = const_cast<void*>(plain.data());
   keep.push_back(std::move(plain));
   return tensor;
@@ -86,7 +100,7 @@ Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const 
 
 Tensor CopyArray(const py::array& array, const std::string& what) {
   Tensor tensor = Tensor::Allocate(TypeOfArray(array, what));
-  const py::array plain = IsPlain(array) ? array : Contiguous(array);
+  const py::array plain = Plain(array, tensor.dtype);
   if (tensor.bytes() > 0) std::memcpy(tensor.data, plain.data(), tensor.bytes());
   return tensor;
 }

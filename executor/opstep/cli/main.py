@@ -78,6 +78,11 @@ def parser() -> argparse.ArgumentParser:
         "--startup", metavar="FILE", help="a program that is run once before: it fills parameters"
     )
     run.add_argument(
+        "--allow-files",
+        action="store_true",
+        help="let the ops of a program file read and write the files that they name",
+    )
+    run.add_argument(
         "--params", metavar="FILE",
         help="a safetensors file with values of persistable variables, such as a checkpoint",
     )  # fmt: skip

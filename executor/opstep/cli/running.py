@@ -39,10 +39,10 @@ def run(args: argparse.Namespace) -> int:
     if os.path.isdir(args.file):
         program, feeds, fetches = load_model(args.file, scope)
     else:
-        program = Program.load(args.file)
+        program = _without_files(Program.load(args.file), args)
         feeds, fetches = program._core.feed_names(), []
     if args.startup:
-        Executor().run(Program.load(args.startup), scope=scope)
+        Executor().run(_without_files(Program.load(args.startup), args), scope=scope)
     if args.params:
         _load(args.params, program, scope)
     fetches = [*fetches, *(name for name in args.wanted if name not in fetches)]
@@ -79,6 +79,17 @@ def _missing(program: Program, scope: Scope, error: Error) -> Error:
                 "that fills it with --startup FILE, or values with --params FILE"
             )
     return error
+
+
+def _without_files(program: Program, args: argparse.Namespace) -> Program:
+    """A program may come from anywhere: it touches files only when it is trusted."""
+    op = program._core.file_op()
+    if op and not args.allow_files:
+        raise Error(
+            f"program '{program.name}' reads or writes files by itself (op {op}): "
+            "if you trust it, add --allow-files"
+        )
+    return program
 
 
 def _feeds(args: argparse.Namespace, program: Program, feeds: list[str]) -> dict[str, np.ndarray]:
