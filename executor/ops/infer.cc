@@ -75,6 +75,16 @@ class GradientTypes {
     return nullptr;
   }
 
+  // How many variables a list holds, given or not.
+  size_t Count(const std::string& slot) const {
+    size_t count = 0;
+    for (const std::string& name : {slot, "d" + slot}) {
+      const auto it = types_.find(name);
+      if (it != types_.end()) count = std::max(count, it->second.size());
+    }
+    return count;
+  }
+
   void Check(const std::string& slot, const std::vector<VarType>& expected, bool exact) const {
     for (const std::string& name : {slot, "d" + slot}) {
       const auto it = types_.find(name);
@@ -132,7 +142,7 @@ void CheckGradient(const proto::OpDesc& op, const std::vector<VarType>& inputs,
     if (found == nullptr && slot.optional) continue;
     proto::Slot& made = *desc.add_outputs();
     made.set_name(slot.name);
-    const size_t count = slot.variadic && found != nullptr ? found->size() : 1;
+    const size_t count = slot.variadic ? types.Count(slot.name) : 1;
     for (size_t i = 0; i < count; ++i) made.add_vars("y");
   }
   ShapeContext context{OpView(desc), given, static_cast<int>(FlatOutputs(desc).size())};

@@ -24,7 +24,8 @@ class NameList {
   std::vector<std::string> names_;
 };
 
-// A variable is written by one slot of an op, but may be read in several.
+// A variable is written by one slot of an op, but may be read in several: an item of a list, such
+// as a sequence, may be used inside too and then has two gradients. A condition has none.
 void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
              const std::vector<std::string>& names, bool outputs) {
   const auto schema =
@@ -34,7 +35,8 @@ void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
   for (const proto::Slot& slot : slots) {
     const auto other = std::find_if(schemas.begin(), schemas.end(),
                                     [&](const SlotSchema& s) { return s.name == slot.name(); });
-    if (!outputs || other == schemas.end() || other->captures || !other->of_block.empty()) continue;
+    if (other == schemas.end() || other->captures || !other->of_block.empty()) continue;
+    if (!outputs && other->variadic) continue;
     elsewhere.insert(slot.vars().begin(), slot.vars().end());
   }
   Slots others;

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import opstep
-from opstep import _core, layers
+from opstep import _core, layers, ops
 
 
 def train_in_numpy(params, images, labels, rate: float, steps: int) -> list[float]:

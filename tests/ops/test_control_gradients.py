@@ -421,7 +421,9 @@ def test_gradients_through_what_a_block_writes_outside_are_refused() -> None:
             ops.mul(y, now, out=y)
         return ops.reduce_sum(rnn(), axes=[0])
 
-    message = r"no gradient flows through 'sin_0.out', which its block writes .*gradients.py:\d+, op #"
+    message = (
+        r"no gradient flows through 'sin_0.out', which its block writes .*gradients.py:\d+, op #"
+    )
     assert re.search(message, refused(branch, {"x": rand(3), "n": np.array(1)}))
     assert re.search(message, refused(steps, {"x": rand(3), "s": rand(4, 3)}))
 

@@ -36,7 +36,9 @@ def differentiated(case: Case) -> tuple[program_pb2.ProgramDesc, dict[str, np.nd
                 given[slot["name"]] = made if slot["variadic"] else made[0]
         result = getattr(ops, case.type)(**given, **case.attrs)
         first = result[0] if isinstance(result, tuple) else result
-        wanted = [v for item in given.values() for v in (item if isinstance(item, list) else [item])]
+        wanted = [
+            v for item in given.values() for v in (item if isinstance(item, list) else [item])
+        ]
         wanted = [v for v in wanted if not v.stop_gradient]
         if not wanted or not first.dtype.startswith("float"):
             return None
