@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -61,8 +62,10 @@ class Pool {
       const std::lock_guard lock(mutex_);
       jobs_.push_back(&job);
       const int64_t wanted = job.helpers_wanted;
-      for (; helpers_ < wanted; ++helpers_) {
-        std::thread([this] { Help(); }).detach();
+      try {
+        for (; helpers_ < wanted; ++helpers_) std::thread([this] { Help(); }).detach();
+      } catch (const std::system_error&) {
+        // The system gives no more threads: fewer do the work.
       }
     }
     posted_.fetch_add(1, std::memory_order_relaxed);
