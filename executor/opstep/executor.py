@@ -81,7 +81,7 @@ class Executor:
         self,
         program: Program | None = None,
         feed: Mapping[str | Variable, Any] | None = None,
-        fetch_list: Sequence[str | Variable] | None = None,
+        fetch_list: str | Variable | Sequence[str | Variable] | None = None,
         scope: Scope | None = None,
     ) -> list[np.ndarray]:
         """Run the program once; gives the values of `fetch_list`."""
@@ -90,7 +90,7 @@ class Executor:
         for key, value in (feed or {}).items():
             name = _name(key)
             arrays[name] = value if type(value) is np.ndarray else _array(program, name, value)
-        fetches = [_name(item) for item in fetch_list or ()]
+        fetches = _names(() if fetch_list is None else fetch_list)
         scope = global_scope() if scope is None else scope
         return self._core.run(program._core, arrays, fetches, scope._core)
 
@@ -161,7 +161,7 @@ def compile(
 ) -> CompiledProgram:
     """The program as a function of its feeds, for loops in which every microsecond counts."""
     program = _default() if program is None else program
-    feed_names, fetch_names = [_name(item) for item in feeds], [_name(item) for item in fetches]
+    feed_names, fetch_names = _names(feeds), _names(fetches)
     block = program.global_block()
     for what, names in (("cannot feed", feed_names), ("cannot fetch", fetch_names)):
         for name in names:
@@ -172,6 +172,13 @@ def compile(
             raise Error(f"{what} '{name}': program '{program.name}' has no such variable{hint}")
     scope = global_scope() if scope is None else scope
     return CompiledProgram(program, feed_names, fetch_names, scope)
+
+
+def _names(items: str | Variable | Sequence[str | Variable]) -> list[str]:
+    """The names of several variables, or of the only one."""
+    if isinstance(items, str | Variable):
+        items = [items]
+    return [_name(item) for item in items]
 
 
 def _name(item: str | Variable) -> str:

@@ -131,9 +131,21 @@ def _fans(shape: list[int]) -> tuple[int, int]:
     return shape[1] * kernel, shape[0] * kernel
 
 
-def add_initializer(parameter: Parameter, initializer: Initializer | None) -> None:
+def chosen(initializer: Initializer | float | None, default: Initializer) -> Initializer:
+    """What the user gave, a number for a constant; or the default."""
+    if initializer is None:
+        return default
+    if isinstance(initializer, int | float):
+        return Constant(initializer)
+    if not isinstance(initializer, Initializer):
+        raise Error(f"an initializer is one of opstep.initializer or a number, not {initializer!r}")
+    return initializer
+
+
+def add_initializer(parameter: Parameter, initializer: Initializer | float | None) -> None:
     """Give the startup program the op that fills a new parameter."""
-    add_startup_value(parameter, initializer or Xavier(), next_seed(parameter.program))
+    made = chosen(initializer, Xavier())
+    add_startup_value(parameter, made, next_seed(parameter.program))
 
 
 def next_seed(program: Program) -> int:

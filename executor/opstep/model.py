@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from opstep import _core
 from opstep._core import Error
-from opstep.executor import Scope, _default, _name, global_scope
+from opstep.executor import Scope, _default, _names, global_scope
 from opstep.program import Program, file_path
 from opstep.variable import Parameter, Variable
 
@@ -47,7 +47,7 @@ def save_model(
     """
     program = _default() if program is None else program
     scope = global_scope() if scope is None else scope
-    feed_names, fetch_names = [_name(item) for item in feeds], [_name(item) for item in fetches]
+    feed_names, fetch_names = _names(feeds), _names(fetches)
     part = _inference(program, feed_names, fetch_names)
     home = file_path(directory)
     try:

@@ -40,6 +40,8 @@ class Optimizer:
                 "learning_rate must be a number, a schedule of opstep.lr or a variable, not a "
                 f"{type(learning_rate).__name__}"
             )
+        if grad_clip is not None and not isinstance(grad_clip, GradientClip):
+            raise Error(f"grad_clip must be one of opstep.clipping, not {grad_clip!r}")
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.grad_clip = grad_clip

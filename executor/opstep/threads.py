@@ -14,6 +14,8 @@ from opstep._core import Error
 
 def set_num_threads(n: int) -> None:
     """Let each op of a run use up to `n` threads; large ops do, small ones stay on one."""
+    if not isinstance(n, int):
+        raise Error(f"the number of threads is {n!r}: it must be a whole number")
     _core.set_num_threads(n)
 
 

@@ -187,3 +187,7 @@ def _exit_code(failed: bool, fault: int, script: int | None) -> int:
     if script is None:
         return 0
     return script if script >= 0 else 128 - script
+
+
+if __name__ == "__main__":
+    sys.exit(main())

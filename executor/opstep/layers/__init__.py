@@ -174,3 +174,24 @@ from opstep.layers.tensor import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
+
+# What people know these by elsewhere.
+_ELSEWHERE = dict(  # noqa: C408 (an op is named in quotes in its own file only)
+    argmax=arg_max,
+    argmin=arg_min,
+    cat=concat,
+    dense=fc,
+    linear=fc,
+    max=reduce_max,
+    min=reduce_min,
+    sum=reduce_sum,
+)
+
+
+def __getattr__(name: str) -> object:
+    from opstep import _core
+
+    known = _ELSEWHERE.get(name)
+    near = known.__name__ if known else _core.nearest(name, [n for n in globals() if n[0] != "_"])
+    hint = f"; did you mean '{near}'?" if near and not name.startswith("__") else ""
+    raise AttributeError(f"there is no layer '{name}'{hint}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opstep import ops
-from opstep.initializer import Constant, Initializer
+from opstep.initializer import Constant, Initializer, chosen
 from opstep.layers._common import Attrs, base_name, error, parameter, text
 from opstep.variable import Variable
 
@@ -48,5 +48,5 @@ def prelu(
         if len(x.shape) < 2 or x.shape[1] is None:
             raise error(prelu, f"'{x.name}' is {text(x)}: its channels, axis 1, must be known")
         shape = [x.shape[1], *[1] * (len(x.shape) - 2)]
-    slope = parameter(x, f"{base}.w", shape, weight_init or Constant(0.25), weight_attr)
+    slope = parameter(x, f"{base}.w", shape, chosen(weight_init, Constant(0.25)), weight_attr)
     return ops.prelu(x, slope, name=base)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opstep import ops
-from opstep.initializer import Constant, Initializer, Xavier
+from opstep.initializer import Constant, Initializer, Xavier, chosen
 from opstep.layers._common import Attrs, Layer, activation, base_name, chain, error, parameter, text
 from opstep.variable import Variable
 
@@ -90,9 +90,11 @@ def _conv(
     channels = _grouped_channels(layer, rank, x, filters, groups)
     window = _window(layer, rank, stride, padding, dilation, groups)
     shape = [filters, channels // groups, *_each(layer, "kernel", kernel, rank)]
-    inputs = {"W": parameter(x, f"{base}.w", shape, weight_init or Xavier(), weight_attr)}
+    inputs = {"W": parameter(x, f"{base}.w", shape, chosen(weight_init, Xavier()), weight_attr)}
     if bias:
-        inputs["B"] = parameter(x, f"{base}.b", [filters], bias_init or Constant(0.0), bias_attr)
+        inputs["B"] = parameter(
+            x, f"{base}.b", [filters], chosen(bias_init, Constant(0.0)), bias_attr
+        )
     return chain(x, base, [(ops.conv, inputs | window), *last])
 
 
@@ -139,9 +141,11 @@ def _conv_transpose(
     window = _window(layer, rank, stride, padding, dilation, groups)
     window["output_padding"] = _each(layer, "output_padding", output_padding, rank, least=0)
     shape = [channels, filters // groups, *_each(layer, "kernel", kernel, rank)]
-    inputs = {"W": parameter(x, f"{base}.w", shape, weight_init or Xavier(), weight_attr)}
+    inputs = {"W": parameter(x, f"{base}.w", shape, chosen(weight_init, Xavier()), weight_attr)}
     if bias:
-        inputs["B"] = parameter(x, f"{base}.b", [filters], bias_init or Constant(0.0), bias_attr)
+        inputs["B"] = parameter(
+            x, f"{base}.b", [filters], chosen(bias_init, Constant(0.0)), bias_attr
+        )
     return chain(x, base, [(ops.conv_transpose, inputs | window), *last])
 
 

@@ -13,6 +13,7 @@ from opstep.initializer import (
     Normal,
     Xavier,
     add_startup_value,
+    chosen,
     next_seed,
 )
 from opstep.layers._common import Attrs, Step, activation, base_name, chain, error, parameter, text
@@ -60,10 +61,10 @@ def fc(
     width = math.prod(size or 0 for size in features)
     if len(x.shape) > 2:
         x = ops.reshape(x, shape=[-1, width], name=f"{base}.reshape")
-    w = parameter(x, f"{base}.w", [width, size], weight_init or Xavier(), weight_attr)
+    w = parameter(x, f"{base}.w", [width, size], chosen(weight_init, Xavier()), weight_attr)
     steps: list[Step] = [(ops.matmul, (w,))]
     if bias:
-        b = parameter(x, f"{base}.b", [size], bias_init or Constant(0.0), bias_attr)
+        b = parameter(x, f"{base}.b", [size], chosen(bias_init, Constant(0.0)), bias_attr)
         steps.append((ops.add, (b,)))
     return chain(x, base, steps + last)
 
@@ -85,7 +86,7 @@ def embedding(
     base = base_name(ids, embedding, name)
     block = ids.program.global_block()
     w = block.create_parameter(
-        f"{base}.w", size, dtype, weight_init or Normal(), optimize_attr=weight_attr
+        f"{base}.w", size, dtype, chosen(weight_init, Normal()), optimize_attr=weight_attr
     )
     if padding_idx is None:
         return ops.gather(w, ids, axis=0, name=f"{base}.gather", out=f"{base}.out")

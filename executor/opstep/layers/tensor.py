@@ -96,7 +96,7 @@ def cast(x: Variable, dtype: Any, name: str | None = None) -> Variable:
 
 
 def print(x: Variable, message: str = "", name: str | None = None) -> Variable:
-    """Write the tensor to standard output whenever the op runs; gives it on."""
+    """Write the tensor to standard error whenever the op runs; gives it on."""
     return ops.print(x, message=message, name=name)
 
 
