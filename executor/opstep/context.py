@@ -36,6 +36,11 @@ def default_main_program() -> Program:
     return _default("main") if _context.main is None else _context.main
 
 
+def guarded_program() -> Program | None:
+    """The program of the innermost `program_guard`."""
+    return _context.main
+
+
 def default_startup_program() -> Program:
     """The program that gets the initializers of parameters made now."""
     return _default("startup") if _context.startup is None else _context.startup

@@ -115,6 +115,12 @@ class OpFunction:
         program: Program | None = None,
     ) -> Any:
         like, found = self._program(inputs, outputs)
+        guarded = context.guarded_program()
+        if program is None and like is not None and guarded not in (None, found):
+            raise self._error(
+                f"'{like.name}' belongs to program '{like.program.name}', but layers are added to "
+                f"'{guarded.name}' here; build each program with its own variables"
+            )
         program = program or found or context.default_main_program()
         block = program.current_block()
         sources = {k: self._sources(k, v, like) for k, v in inputs.items() if v is not None}

@@ -291,3 +291,14 @@ def test_running_an_empty_default_program(world) -> None:
     with pytest.raises(opstep.Error) as error:
         opstep.Executor().run(feed={"x": np.zeros((1, 4), np.float32)}, fetch_list=[x])
     assert "name the one to run, as in exe.run(main, feed=...)" in sentence(error)
+
+
+def test_a_variable_of_another_program_than_the_guards(world) -> None:
+    x = layers.data("x", [3])
+    other = opstep.Program("other")
+    with (
+        opstep.program_guard(other, opstep.Program()),
+        pytest.raises(opstep.Error, match="belongs to program 'main', but layers are added to 'o"),
+    ):
+        layers.relu(x)
+    assert not other.global_block().ops
