@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "ops/op.h"
+#include "ops/same_elements.h"
 #include "ops/shape_rules.h"
 #include "ops/simd.h"
 
@@ -93,14 +94,6 @@ const bool kCast =
         .Sample("X=float64[64]{special} to=bool")
         .Register();
 
-// dX is like X, and dout has as many elements.
-void GradShape(ShapeContext& ctx) {
-  const Dims &x = ctx.in(0).dims, &dout = ctx.in(1).dims;
-  OPSTEP_CHECK(!x.known() || !dout.known() || x.numel() == dout.numel(), "X is ", x.ToString(),
-               " but dout is ", dout.ToString(), ": they must have equally many elements");
-  ctx.set_out(0, ctx.in(0));
-}
-
 const bool kCastGrad = Op("cast_grad")
                            .Doc("Gradient of cast: dout in the dtype of X.")
                            .In("X", "input of cast", kAllFloats)
@@ -108,7 +101,7 @@ const bool kCastGrad = Op("cast_grad")
                            .In("dout", "gradient of out", kAllFloats)
                            .Out("dX", "gradient of X", kAllFloats)
                            .InplaceOf("dout")
-                           .Shape(GradShape)
+                           .Shape(SameElementsGrad)
                            .Prepare(PrepareGrad)
                            .Register();
 

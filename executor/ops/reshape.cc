@@ -1,3 +1,4 @@
+#include "ops/same_elements.h"
 #include "ops/shape_rules.h"
 #include "ops/unary.h"
 
@@ -59,14 +60,6 @@ const bool kReshape =
         .Sample("X=[0,4] shape=[0,2,2]")
         .Register();
 
-// dX is like X, and dout has as many elements.
-void GradShape(ShapeContext& ctx) {
-  const Dims &x = ctx.in(0).dims, &dout = ctx.in(1).dims;
-  OPSTEP_CHECK(!x.known() || !dout.known() || x.numel() == dout.numel(), "X is ", x.ToString(),
-               " but dout is ", dout.ToString(), ": they must have equally many elements");
-  ctx.set_out(0, ctx.in(0));
-}
-
 const bool kReshapeGrad = Op("reshape_grad")
                               .Doc("Gradient of reshape: dout in the shape of X.")
                               .In("X", "input of reshape", kAllFloats)
@@ -74,7 +67,7 @@ const bool kReshapeGrad = Op("reshape_grad")
                               .In("dout", "gradient of out", kAllFloats)
                               .Out("dX", "gradient of X", kAllFloats)
                               .InplaceOf("dout")
-                              .Shape(GradShape)
+                              .Shape(SameElementsGrad)
                               .Prepare(PrepareCopy<1>)
                               .Register();
 

@@ -1,3 +1,4 @@
+#include "ops/same_elements.h"
 #include "ops/shape_rules.h"
 #include "ops/unary.h"
 
@@ -117,14 +118,6 @@ X.reshape(np.prod(X.shape[:cut], dtype=int), np.prod(X.shape[cut:], dtype=int))
         .Sample("X=[3,0,2] axis=2")
         .Register();
 
-// dX is like X, and dout has as many elements.
-void GradShape(ShapeContext& ctx) {
-  const Dims &x = ctx.in(0).dims, &dout = ctx.in(1).dims;
-  OPSTEP_CHECK(!x.known() || !dout.known() || x.numel() == dout.numel(), "X is ", x.ToString(),
-               " but dout is ", dout.ToString(), ": they must have equally many elements");
-  ctx.set_out(0, ctx.in(0));
-}
-
 bool RegisterGrad(std::string type, const std::string& forward) {
   return Op(std::move(type))
       .Doc("Gradient of " + forward + ": dout in the shape of X.")
@@ -133,7 +126,7 @@ bool RegisterGrad(std::string type, const std::string& forward) {
       .In("dout", "gradient of out", kAllFloats)
       .Out("dX", "gradient of X", kAllFloats)
       .InplaceOf("dout")
-      .Shape(GradShape)
+      .Shape(SameElementsGrad)
       .Prepare(PrepareCopy<1>)
       .Register();
 }
