@@ -92,10 +92,12 @@ def _conv(
     shape = [filters, channels // groups, *_each(layer, "kernel", kernel, rank)]
     inputs = {"W": parameter(x, f"{base}.w", shape, chosen(weight_init, Xavier()), weight_attr)}
     if bias:
-        inputs["B"] = parameter(
-            x, f"{base}.b", [filters], chosen(bias_init, Constant(0.0)), bias_attr
-        )
+        inputs["B"] = _bias(x, base, filters, bias_init, bias_attr)
     return chain(x, base, [(ops.conv, inputs | window), *last])
+
+
+def _bias(x: Variable, base: str, filters: int, init: Initializer | None, attrs: Attrs) -> Variable:
+    return parameter(x, f"{base}.b", [filters], chosen(init, Constant(0.0)), attrs)
 
 
 def conv1d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
@@ -143,9 +145,7 @@ def _conv_transpose(
     shape = [channels, filters // groups, *_each(layer, "kernel", kernel, rank)]
     inputs = {"W": parameter(x, f"{base}.w", shape, chosen(weight_init, Xavier()), weight_attr)}
     if bias:
-        inputs["B"] = parameter(
-            x, f"{base}.b", [filters], chosen(bias_init, Constant(0.0)), bias_attr
-        )
+        inputs["B"] = _bias(x, base, filters, bias_init, bias_attr)
     return chain(x, base, [(ops.conv_transpose, inputs | window), *last])
 
 
