@@ -191,7 +191,9 @@ class Debugger:
 
     async def set_exceptions(self, *, nan: bool, inf: bool, error: bool) -> None:
         """Which faults stop."""
-        self._exceptions = pb.SetExceptions(nan=nan, inf=inf, error=error)
+        kinds = {pb.FAULT_NAN: nan, pb.FAULT_INF: inf, pb.FAULT_ERROR: error}
+        filters = [pb.FaultFilter(kind=kind) for kind, wanted in kinds.items() if wanted]
+        self._exceptions = pb.SetExceptions(filters=filters)
         await self._to_all(lambda: pb.Command(set_exceptions=self._exceptions))
 
     # ---- going on --------------------------------------------------------------------------------
@@ -298,6 +300,7 @@ class Debugger:
             breakpoints=self._breakpoints.message(),
             exceptions=self._exceptions,
             stop_on_entry=self._stop_first,
+            present=True,
         )
         self._stop_first = False
         self._emit(ExecutorJoined(executor))

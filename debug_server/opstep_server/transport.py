@@ -23,7 +23,7 @@ from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
 # Counts up with every change of debug.proto that an older peer cannot live with.
-PROTOCOL = 1
+PROTOCOL = 2
 HEARTBEAT_SECONDS = 2.0
 MISSED_HEARTBEATS = 3
 HELLO_SECONDS = 10.0

@@ -33,7 +33,7 @@ class ChannelListener {
 // called on the reader.
 class Channel {
  public:
-  static constexpr uint32_t kProtocol = 1;
+  static constexpr uint32_t kProtocol = 2;
   static constexpr size_t kMessageLimit = 4 << 20;
 
   // "unix:/path" or "host:port".

@@ -42,6 +42,11 @@ std::string IndexOf(int64_t flat, const Dims& dims) {
 
 }  // namespace
 
+bool Wants(const proto::SetExceptions& wanted, proto::FaultKind kind) {
+  return std::any_of(wanted.filters().begin(), wanted.filters().end(),
+                     [&](const proto::FaultFilter& filter) { return filter.kind() == kind; });
+}
+
 BadNumbers LookAtRewritten(const FrameView& frame) {
   const Args args(*frame.top().instruction);
   BadNumbers found;
@@ -66,7 +71,8 @@ std::optional<Finding> FindMade(const FrameView& frame, const proto::SetExceptio
     if (!args.Rewritten(slot)) Look(frame, slot, &in);
   }
   for (const bool nan : {true, false}) {
-    if (!(nan ? wanted.nan() : wanted.inf()) || (nan ? in.nan : in.inf)) continue;
+    if (!Wants(wanted, nan ? proto::FAULT_NAN : proto::FAULT_INF) || (nan ? in.nan : in.inf))
+      continue;
     for (uint32_t slot : args.out) {
       const Tensor* tensor = FloatsIn(frame, slot);
       if (!tensor) continue;

@@ -19,6 +19,8 @@ struct Finding {
   std::string message;
 };
 
+bool Wants(const proto::SetExceptions& wanted, proto::FaultKind kind);
+
 // In those inputs of the op that it will overwrite; asked before it runs.
 BadNumbers LookAtRewritten(const FrameView& frame);
 

@@ -34,6 +34,8 @@ proto::ProgramEvent Describe(const Plan& plan) {
   for (const proto::BlockDesc& block : plan.desc.blocks()) ops += block.ops_size();
   event.set_op_count(static_cast<uint32_t>(ops));
   event.set_block_count(static_cast<uint32_t>(plan.desc.blocks_size()));
+  event.set_planned_bytes(plan.fast_bytes);
+  event.set_compile_ms(plan.compile_ms);
   return event;
 }
 

@@ -74,7 +74,9 @@ class Session final : public Hook,
   void WatchAll();
   void Arm(const Plan& plan, KnownPlan& known);
   void DisarmIfIdle();
-  bool scanning() const { return exceptions_.nan() || exceptions_.inf(); }
+  bool scanning() const {
+    return Wants(exceptions_, proto::FAULT_NAN) || Wants(exceptions_, proto::FAULT_INF);
+  }
   void SendChanges();
   ThreadState& Stopped(uint32_t thread);
 

@@ -213,7 +213,7 @@ void Session::OnError(const FrameView& frame, const Error& error) {
     if (std::exchange(thread.unwinding, true)) return;
     {
       Lock lock(mutex_);
-      if (!attached_ || !exceptions_.error()) return;
+      if (!attached_ || !Wants(exceptions_, proto::FAULT_ERROR)) return;
       thread.at = PositionOf(thread, *Know(frame.plan()), frame.top());
     }
     Stop(thread, frame, {proto::STOP_ERROR, error.what(), {}});

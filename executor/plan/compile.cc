@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <unordered_set>
 
 #include "ir/verify.h"
@@ -372,7 +373,11 @@ std::string Plan::PlaceOf(const Instruction& instruction) const {
 std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program,
                               const std::vector<FeedType>& feeds,
                               const std::vector<std::string>& fetches) {
-  return Compiler(std::move(program), feeds, fetches).Run();
+  const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<Plan> plan = Compiler(std::move(program), feeds, fetches).Run();
+  plan->compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return plan;
 }
 
 }  // namespace opstep

@@ -99,6 +99,7 @@ struct Plan : std::enable_shared_from_this<Plan> {
   uint32_t program_id = 0;
   std::string program_name;
   uint32_t program_version = 0;
+  double compile_ms = 0;
   // Copy of the program as compiled: names, lines and attributes for the debugger.
   proto::ProgramDesc desc;
   Listing listing;

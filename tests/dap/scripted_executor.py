@@ -117,7 +117,7 @@ class Agent:
                 self._stop(frames, pb.STOP_PAUSE)
             elif self._mode is not None and self._step_ends(frames):
                 self._stop(frames, pb.STOP_STEP)
-            if makes_nan and self._exceptions.nan:
+            if makes_nan and pb.FaultFilter(kind=pb.FAULT_NAN) in self._exceptions.filters:
                 after = [pb.StackFrame.FromString(f.SerializeToString()) for f in frames]
                 after[0].after = True
                 self._stop(

@@ -133,7 +133,8 @@ class Train(ScriptedExecutor):
         elif self.paused:
             self.paused = False
             await self.halt(op, step, iteration, reason=pb.STOP_PAUSE)
-        if op.type == "log" and step == 2 and self.exceptions.nan:
+        watched = any(f.kind == pb.FAULT_NAN for f in self.exceptions.filters)
+        if op.type == "log" and step == 2 and watched:
             message = "[log] made 3 NaN in log_0.out, first at [1, 7]"
             await self.halt(op, step, iteration, reason=pb.STOP_NAN, message=message, after=True)
 
