@@ -19,6 +19,7 @@ from pathlib import Path
 
 import grpc
 
+from opstep_server.transport import PROTOCOL
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 HERE = str(Path(__file__).resolve())
@@ -84,7 +85,7 @@ class Agent:
             request_serializer=pb.FromExecutor.SerializeToString,
             response_deserializer=pb.ToExecutor.FromString,
         )
-        self._send(hello=pb.Hello(protocol=1, pid=os.getpid(), argv=sys.argv, opstep_version="0"))
+        self._send(hello=pb.Hello(protocol=PROTOCOL, pid=os.getpid(), argv=sys.argv, opstep_version="0"))
         self._replies = attach(iter(self._out.get, None))
         welcome = next(self._replies).welcome
         self._breakpoints = list(welcome.breakpoints.breakpoints)
