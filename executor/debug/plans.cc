@@ -154,6 +154,15 @@ void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpI
     line->set_line(frame.line);
     line->set_function(frame.function);
   }
+  for (const proto::Attr& attr : op.attrs()) {
+    const auto add = [&](int64_t block) {
+      proto::BlockInfo* run = info->add_blocks();
+      run->set_block(static_cast<uint32_t>(block));
+      run->set_name(attr.name());
+    };
+    if (attr.value_case() == proto::Attr::kBlock) add(attr.block());
+    for (const int64_t block : attr.blocks().values()) add(block);
+  }
 }
 
 }  // namespace opstep
