@@ -115,13 +115,14 @@ class Connection:
             if not isinstance(message, pb.FromExecutor):
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
-            kind = message.WhichOneof("message")
-            if kind == "reply":
-                self._reply(message.reply)
-            elif kind == "goodbye":
-                return ""
-            elif kind is not None and kind != "heartbeat":
-                listener.received(self, message)
+            for each in message.batch.messages or (message,):
+                kind = each.WhichOneof("message")
+                if kind == "reply":
+                    self._reply(each.reply)
+                elif kind == "goodbye":
+                    return ""
+                elif kind is not None and kind != "heartbeat":
+                    listener.received(self, each)
 
 
 class Server:

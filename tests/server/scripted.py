@@ -10,6 +10,7 @@ from typing import Any
 import grpc.aio
 
 from opstep_server.debugger import Debugger, Event
+from opstep_server.transport import PROTOCOL
 from opstep_server.wire import debug_pb2 as pb
 
 PATIENCE = 5.0
@@ -18,7 +19,7 @@ Answer = Callable[[pb.Command], dict[str, Any]]
 
 
 class ScriptedExecutor:
-    def __init__(self, address: str, *, protocol: int = 1, pid: int = 4242) -> None:
+    def __init__(self, address: str, *, protocol: int = PROTOCOL, pid: int = 4242) -> None:
         self._channel = grpc.aio.insecure_channel(address)
         attach = self._channel.stream_stream(
             "/opstep.proto.DebugServer/Attach",

@@ -10,7 +10,13 @@ import pytest
 from scripted import ScriptedExecutor, session
 
 from opstep_server import transport
-from opstep_server.debugger import DebuggerError, ExecutorJoined, ExecutorLost
+from opstep_server.debugger import (
+    DebuggerError,
+    ExecutorJoined,
+    ExecutorLost,
+    ThreadEnded,
+    ThreadStarted,
+)
 from opstep_server.wire import debug_pb2 as pb
 
 
@@ -45,7 +51,7 @@ def test_another_protocol_is_refused_with_a_sentence():
             executor = ScriptedExecutor(s.address, protocol=99)
             welcome = await executor.connect()
             assert welcome.error == (
-                "the executor (opstep 0.0.7) speaks protocol 99 but this debug server speaks 1: "
+                "the executor (opstep 0.0.7) speaks protocol 99 but this debug server speaks 2: "
                 "install the same opstep on both sides"
             )
             await executor.close()
@@ -125,6 +131,22 @@ def test_an_executor_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch):
             await asyncio.sleep(0.5)
             assert talking.heartbeats >= 5
             assert [e.executor.pid for e in s.events if isinstance(e, ExecutorLost)] == [2]
+
+    asyncio.run(run())
+
+
+def test_a_batch_is_handled_in_its_order():
+    async def run() -> None:
+        async with session() as s:
+            executor = await s.join()
+            threads = [pb.ThreadEvent(thread=1, name="a"), pb.ThreadEvent(thread=1, ended=True)]
+            messages = [pb.FromExecutor(thread=event) for event in threads]
+            messages.insert(1, pb.FromExecutor(batch=pb.Batch(messages=messages)))  # not a batch's
+            await executor.send(batch=pb.Batch(messages=messages))
+            await executor.send(thread=pb.ThreadEvent(thread=2, name="b"))
+            await s.wait_for(ThreadStarted, 2)
+            shown = [e for e in s.events if isinstance(e, ThreadStarted | ThreadEnded)]
+            assert [type(e) for e in shown] == [ThreadStarted, ThreadEnded, ThreadStarted]
 
     asyncio.run(run())
 
