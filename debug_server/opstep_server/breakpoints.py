@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from opstep_server import expr
+from opstep_server import expr, hits, logs
 from opstep_server.model import (
     BreakpointSpec,
     BreakpointState,
+    DataWhere,
     DebuggerError,
     ListingWhere,
     PatternWhere,
@@ -18,12 +19,21 @@ from opstep_server.model import (
 from opstep_server.wire import debug_pb2 as pb
 
 
+@dataclass(frozen=True)
+class _Parsed:
+    """The texts of a spec, understood."""
+
+    condition: pb.Expr | None = None
+    hits: pb.HitCondition | None = None
+    log: logs.Template | None = None
+
+
 @dataclass(eq=False)
 class _Entry:
     state: BreakpointState
     owner: str
-    condition: pb.Expr | None
-    # Why its condition cannot be used; it is then not sent.
+    parsed: _Parsed
+    # Why a part of it cannot be used; it is then not sent.
     error: str = ""
     # Why it was not bound, from an executor that is gone.
     last: str = ""
@@ -49,12 +59,11 @@ class Breakpoints:
         return pb.SetBreakpoints(breakpoints=[_to_wire(entry) for entry in wanted])
 
     def add(self, owner: str, spec: BreakpointSpec) -> BreakpointState:
-        """Raises ExprError when the condition is wrong."""
-        condition = expr.parse(spec.condition) if spec.condition else None
-        return self._insert(owner, spec, condition).state
+        """Raises DebuggerError when the condition, hit condition or log message is wrong."""
+        return self._insert(owner, spec, _parse(spec)).state
 
     def replace(self, owner: str, specs: Sequence[BreakpointSpec]) -> list[BreakpointState]:
-        """Makes `specs` all that the owner has; wrong conditions are told in the messages."""
+        """Makes `specs` all that the owner has; what is wrong with one is told in its message."""
         old = [e for e in self._entries.values() if e.owner == owner]
         states = []
         for spec in specs:
@@ -63,14 +72,10 @@ class Breakpoints:
                 old.remove(same)
                 states.append(same.state)
                 continue
-            try:
-                entry = self._insert(
-                    owner, spec, expr.parse(spec.condition) if spec.condition else None
-                )
-            except expr.ExprError as error:
-                entry = self._insert(owner, spec, None)
-                entry.error = f"the condition cannot be used: {error}"
-                _refresh(entry)
+            wrong = _wrong(spec)
+            entry = self._insert(owner, spec, _Parsed() if wrong else _parse(spec))
+            entry.error = wrong
+            _refresh(entry)
             states.append(entry.state)
         for gone in old:
             del self._entries[gone.state.id]
@@ -83,7 +88,7 @@ class Breakpoints:
 
     def update(self, id: int, spec: BreakpointSpec) -> BreakpointState:
         entry = self._entry(id)
-        entry.condition = expr.parse(spec.condition) if spec.condition else None
+        entry.parsed = _parse(spec)
         entry.error = entry.last = ""
         entry.state.spec = spec
         if not spec.enabled:
@@ -118,18 +123,47 @@ class Breakpoints:
         entry.state.hits += 1
         return entry.state
 
+    def log_text(self, record: pb.LogRecord) -> str:
+        entry = self._entries.get(record.breakpoint)
+        template = entry.parsed.log if entry is not None else None
+        return (template or logs.Template()).text(record.parts)
+
     def _entry(self, id: int) -> _Entry:
         if id not in self._entries:
             raise DebuggerError(f"there is no breakpoint {id}")
         return self._entries[id]
 
-    def _insert(self, owner: str, spec: BreakpointSpec, condition: pb.Expr | None) -> _Entry:
+    def _insert(self, owner: str, spec: BreakpointSpec, parsed: _Parsed) -> _Entry:
         self._last_id += 1
         # A copy, so that nobody's later change of the spec goes past us.
-        entry = _Entry(BreakpointState(self._last_id, replace(spec)), owner, condition)
+        entry = _Entry(BreakpointState(self._last_id, replace(spec)), owner, parsed)
         self._entries[self._last_id] = entry
         _refresh(entry)
         return entry
+
+
+def _parse(spec: BreakpointSpec) -> _Parsed:
+    return _Parsed(
+        expr.parse(spec.condition) if spec.condition else None,
+        hits.parse(spec.hit_condition) if spec.hit_condition else None,
+        logs.parse(spec.log_message) if spec.log_message else None,
+    )
+
+
+def _wrong(spec: BreakpointSpec) -> str:
+    """Which of its texts cannot be used, and why; empty when all can."""
+    parts: tuple[tuple[str, str | None, Callable[[str], object]], ...] = (
+        ("condition", spec.condition, expr.parse),
+        ("hit condition", spec.hit_condition, hits.parse),
+        ("log message", spec.log_message, logs.parse),
+    )
+    for part, text, parse in parts:
+        try:
+            if text:
+                parse(text)
+        except DebuggerError as error:
+            return f"the {part} cannot be used: {error}"
+    return ""
 
 
 def _refresh(entry: _Entry) -> bool:
@@ -161,6 +195,8 @@ def _pending(spec: BreakpointSpec) -> str:
         return f"program '{where.program_name}' has no op on line {where.line} yet"
     if isinstance(where, PatternWhere):
         return f"no op matches '{where.pattern}' yet"
+    if isinstance(where, DataWhere):
+        return f"no op writes '{where.variable}' yet"
     return f"program {where.program} has no op #{where.op} yet"
 
 
@@ -174,9 +210,16 @@ def _to_wire(entry: _Entry) -> pb.Breakpoint:
         message.listing.CopyFrom(pb.ListingLine(program_name=where.program_name, line=where.line))
     elif isinstance(where, PatternWhere):
         message.pattern = where.pattern
+    elif isinstance(where, DataWhere):
+        message.data.CopyFrom(pb.DataWritten(variable=where.variable, changed=where.changed))
     else:
         message.op.CopyFrom(pb.OpRef(program=where.program, op=where.op))
-    if entry.condition is not None:
-        message.condition.CopyFrom(entry.condition)
+    parsed = entry.parsed
+    if parsed.condition is not None:
+        message.condition.CopyFrom(parsed.condition)
         message.condition_text = spec.condition or ""
+    if parsed.hits is not None:
+        message.hits.CopyFrom(parsed.hits)
+    if parsed.log is not None:
+        message.log.CopyFrom(parsed.log.message())
     return message

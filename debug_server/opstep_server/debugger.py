@@ -15,18 +15,23 @@ from typing import Any, Literal
 
 from opstep_server import expr, process
 from opstep_server.breakpoints import Breakpoints
+from opstep_server.faults import Faults
 from opstep_server.model import (
     BreakpointChanged,
     BreakpointSpec,
     BreakpointState,
     ContinuedEvent,
+    DataWhere,
     DebuggerError,
     Event,
     Executor,
     ExecutorJoined,
     ExecutorLost,
+    FaultsChanged,
+    FaultSpec,
     LaunchTarget,
     ListingWhere,
+    Logged,
     OpWhere,
     Output,
     PatternWhere,
@@ -50,14 +55,18 @@ __all__ = [
     "BreakpointSpec",
     "BreakpointState",
     "ContinuedEvent",
+    "DataWhere",
     "Debugger",
     "DebuggerError",
     "Event",
     "Executor",
     "ExecutorJoined",
     "ExecutorLost",
+    "FaultSpec",
+    "FaultsChanged",
     "LaunchTarget",
     "ListingWhere",
+    "Logged",
     "OpWhere",
     "Output",
     "PatternWhere",
@@ -80,6 +89,8 @@ _MODES = {
     "over": pb.Resume.OVER,
     "into": pb.Resume.INTO,
     "out": pb.Resume.OUT,
+    "iteration": pb.Resume.ITERATION,
+    "run": pb.Resume.RUN,
 }
 _UNITS = {"op": pb.Resume.OP, "line": pb.Resume.LINE}
 
@@ -93,7 +104,7 @@ class Debugger:
         # By executor, program and version.
         self._ops: dict[tuple[int, int, int], list[pb.OpInfo]] = {}
         self._breakpoints = Breakpoints()
-        self._exceptions = pb.SetExceptions()
+        self._faults = Faults()
         self._stop_first = False
         self._push_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -179,30 +190,42 @@ class Debugger:
         *,
         condition: str | EllipsisType | None = ...,
         enabled: bool | EllipsisType = ...,
+        hit_condition: str | EllipsisType | None = ...,
+        log_message: str | EllipsisType | None = ...,
     ) -> BreakpointState:
         spec = self._breakpoints.state(id).spec
         if not isinstance(condition, EllipsisType):
             spec = replace(spec, condition=condition or None)
+        if not isinstance(hit_condition, EllipsisType):
+            spec = replace(spec, hit_condition=hit_condition or None)
+        if not isinstance(log_message, EllipsisType):
+            spec = replace(spec, log_message=log_message or None)
         if not isinstance(enabled, EllipsisType):
             spec = replace(spec, enabled=enabled)
         state = self._breakpoints.update(id, spec)
         await self._push_breakpoints()
         return state
 
-    async def set_exceptions(self, *, nan: bool, inf: bool, error: bool) -> None:
-        """Which faults stop."""
-        kinds = {pb.FAULT_NAN: nan, pb.FAULT_INF: inf, pb.FAULT_ERROR: error}
-        filters = [pb.FaultFilter(kind=kind) for kind, wanted in kinds.items() if wanted]
-        self._exceptions = pb.SetExceptions(filters=filters)
-        await self._to_all(lambda: pb.Command(set_exceptions=self._exceptions))
+    async def set_exceptions(self, specs: Sequence[FaultSpec]) -> list[str]:
+        """Which faults stop; a sentence for each that cannot be used, "" for the others."""
+        self._faults.replace(specs)
+        for executor in self._roster.executors:
+            command = pb.Command(set_exceptions=self._faults.message())
+            with contextlib.suppress(ConnectionLost):
+                reply = await executor.ask(command)
+                self._faults.report(executor.id, reply.faults.messages)
+        return self._faults.problems
 
     # ---- going on --------------------------------------------------------------------------------
 
-    async def resume(self, thread_id: int, mode: ResumeMode, unit: StepUnit = "line") -> None:
+    async def resume(
+        self, thread_id: int, mode: ResumeMode, unit: StepUnit = "line", block: int = 0
+    ) -> None:
+        """Lets the thread go on; "into" ends in that block only, unless it is 0."""
         thread, stopped = self._roster.stopped(thread_id)
-        command = pb.Command(
-            resume=pb.Resume(thread=thread.wire_id, mode=_MODES[mode], unit=_UNITS[unit])
-        )
+        wanted = pb.Resume(mode=_MODES[mode], unit=_UNITS[unit], block=block)
+        wanted.thread = thread.wire_id
+        command = pb.Command(resume=wanted)
 
         def went_on(reply: pb.Reply) -> None:
             # The executor may have told of it, and even of the next stop, before it replied.
@@ -298,7 +321,7 @@ class Debugger:
         executor = self._roster.join(connection)
         welcome = pb.Welcome(
             breakpoints=self._breakpoints.message(),
-            exceptions=self._exceptions,
+            exceptions=self._faults.message(),
             stop_on_entry=self._stop_first,
             present=True,
         )
@@ -321,10 +344,15 @@ class Debugger:
             self._roster.compiled(executor, message.program)
         elif kind == "breakpoint":
             self._status(executor, message.breakpoint.status)
+        elif kind == "logs":
+            self._logged(executor, message.logs)
+        elif kind == "faults" and self._faults.report(executor.id, message.faults.messages):
+            self._emit(FaultsChanged(self._faults.problems))
 
     def lost(self, connection: Connection, message: str) -> None:
         executor = self._roster.leave(connection)
         self._ops = {key: ops for key, ops in self._ops.items() if key[0] != executor.id}
+        self._faults.forget(executor.id)
         for state in self._breakpoints.forget(executor.id):
             self._emit(BreakpointChanged(state))
         self._emit(ExecutorLost(executor, message))
@@ -342,6 +370,17 @@ class Debugger:
             self._emit(BreakpointChanged(state, removed=True))
         if spent and len(self._roster.executors) > 1:
             self._background(self._push_breakpoints())
+
+    def _logged(self, executor: Executor, logs: pb.Logs) -> None:
+        if logs.dropped:
+            plural = "" if logs.dropped == 1 else "s"
+            text = f"{logs.dropped} log message{plural} came too fast and were dropped"
+            self._emit(Logged(None, text, 0, logs.dropped))
+        for record in logs.records:
+            self._breakpoints.hit(record.breakpoint)
+            thread = self._roster.wire_thread(executor, record.thread)
+            text = self._breakpoints.log_text(record)
+            self._emit(Logged(thread, text, record.breakpoint))
 
     def _continued(self, thread: Thread, message: str) -> None:
         thread.stopped = None

@@ -14,7 +14,8 @@ from opstep_server.wire import debug_pb2 as pb
 if TYPE_CHECKING:
     from opstep_server.transport import Connection
 
-ResumeMode = Literal["continue", "over", "into", "out"]
+# "iteration": to the next iteration, or behind the loop; "run": after the last op of the run.
+ResumeMode = Literal["continue", "over", "into", "out", "iteration", "run"]
 StepUnit = Literal["op", "line"]
 
 
@@ -67,7 +68,16 @@ class OpWhere:
     op: int
 
 
-Where = SourceWhere | ListingWhere | PatternWhere | OpWhere
+@dataclass(frozen=True)
+class DataWhere:
+    """Every op that writes the variable; the stop is after it."""
+
+    variable: str
+    # Only when its bytes became others.
+    changed: bool = False
+
+
+Where = SourceWhere | ListingWhere | PatternWhere | OpWhere | DataWhere
 
 
 @dataclass
@@ -79,6 +89,10 @@ class BreakpointSpec:
     gradients: bool = False
     temporary: bool = False
     enabled: bool = True
+    # Which visits count: "5", ">= 100", "% 10".
+    hit_condition: str | None = None
+    # Written instead of stopping: "loss {loss.mean():.3f} at {step}".
+    log_message: str | None = None
 
 
 @dataclass
@@ -91,7 +105,20 @@ class BreakpointState:
     message: str = ""
     op_count: int = 0
     first: pb.OpInfo | None = None
+    # Its stops, or for a log point what it wrote.
     hits: int = 0
+
+
+@dataclass(frozen=True)
+class FaultSpec:
+    """Stops after an op that made what none of its inputs had, or that failed."""
+
+    kind: Literal["nan", "inf", "overflow", "error"]
+    # An op type or a pattern over op names; "" takes all ops.
+    ops: str = ""
+    condition: str | None = None
+    # Of overflow: the largest size of an element that is all right; None: 65504, float16's largest.
+    limit: float | None = None
 
 
 # ---- processes -----------------------------------------------------------------------------------
@@ -169,6 +196,24 @@ class BreakpointChanged:
 
 
 @dataclass(frozen=True)
+class Logged:
+    """A log point wrote a line; or, without a thread, that many records did not fit."""
+
+    thread: Thread | None
+    text: str
+    # Its id; 0 when records were dropped.
+    breakpoint: int
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class FaultsChanged:
+    """What executors say of the fault filters, as `Debugger.set_exceptions` returns it."""
+
+    problems: list[str]
+
+
+@dataclass(frozen=True)
 class ProgramCompiled:
     executor: Executor
     program: pb.ProgramEvent
@@ -206,6 +251,8 @@ Event = (
     | StoppedEvent
     | ContinuedEvent
     | BreakpointChanged
+    | Logged
+    | FaultsChanged
     | ProgramCompiled
     | Output
     | ProcessExited

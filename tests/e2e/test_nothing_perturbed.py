@@ -14,6 +14,7 @@ import pytest
 from opstep_server.debugger import Debugger
 from opstep_server.model import (
     BreakpointSpec,
+    FaultSpec,
     LaunchTarget,
     Output,
     PatternWhere,
@@ -143,7 +144,7 @@ def test_a_hundred_random_pauses(script: Path, undisturbed: str) -> None:
 def test_watching_every_op_for_nan_and_inf(script: Path, undisturbed: str) -> None:
     async def watch(run: Run) -> None:
         await run.stop()
-        await run.debugger.set_exceptions(nan=True, inf=True, error=True)
+        await run.debugger.set_exceptions([FaultSpec(k) for k in ("nan", "inf", "error")])
         await run.debugger.resume(run.debugger.threads[0].id, "continue")
 
     assert digest_with(script, watch, entry=True) == undisturbed

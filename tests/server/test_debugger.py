@@ -14,6 +14,7 @@ from opstep_server.debugger import (
     ContinuedEvent,
     DebuggerError,
     ExecutorLost,
+    FaultSpec,
     ListingWhere,
     OpWhere,
     PatternWhere,
@@ -58,7 +59,7 @@ def test_breakpoints_set_before_an_executor_are_in_its_welcome():
                 "program 1 has no op #14 yet",
                 "disabled",
             ]
-            await s.debugger.set_exceptions(nan=True, inf=False, error=True)
+            await s.debugger.set_exceptions([FaultSpec("nan"), FaultSpec("error")])
 
             from scripted import ScriptedExecutor
 

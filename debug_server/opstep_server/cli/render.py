@@ -12,6 +12,7 @@ from opstep_server import values
 from opstep_server.model import (
     BreakpointSpec,
     BreakpointState,
+    DataWhere,
     ListingWhere,
     PatternWhere,
     SourceWhere,
@@ -121,6 +122,8 @@ def where(spec: BreakpointSpec) -> str:
     elif isinstance(place, PatternWhere):
         pattern = place.pattern
         text = pattern[5:] + " grad" if pattern.startswith("grad:") else pattern
+    elif isinstance(place, DataWhere):
+        text = f"{'change' if place.changed else 'write'} of {place.variable}"
     else:
         text = f"#{place.op} of program {place.program}"
     return f"{text} if {spec.condition}" if spec.condition else text

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from opstep_server.cli import render
 from opstep_server.cli.screen import Screen
@@ -22,6 +22,7 @@ from opstep_server.debugger import (
     DebuggerError,
     Event,
     ExecutorLost,
+    FaultSpec,
     LaunchTarget,
     Output,
     ProcessExited,
@@ -53,6 +54,10 @@ class Catches:
     inf: bool = False
     # A failing op ends the run anyway: there is never a reason not to look at it first.
     error: bool = True
+
+    def specs(self) -> list[FaultSpec]:
+        kinds: tuple[Literal["nan", "inf", "error"], ...] = ("nan", "inf", "error")
+        return [FaultSpec(kind) for kind in kinds if getattr(self, kind)]
 
 
 @dataclass
@@ -160,8 +165,7 @@ class Session:
         self._running = True
 
     async def send_catches(self) -> None:
-        c = self.catches
-        await self.debugger.set_exceptions(nan=c.nan, inf=c.inf, error=c.error)
+        await self.debugger.set_exceptions(self.catches.specs())
 
     async def wait(
         self, going: Awaitable[None] | None = None, counted: bool = False

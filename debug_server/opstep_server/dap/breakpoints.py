@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.framing import Json
@@ -11,6 +11,7 @@ from opstep_server.dap.rules import request
 from opstep_server.debugger import (
     BreakpointSpec,
     BreakpointState,
+    FaultSpec,
     ListingWhere,
     PatternWhere,
     SourceWhere,
@@ -39,6 +40,7 @@ _EXCEPTIONS: list[Json] = [
         "default": True,
     },
 ]
+_KINDS: tuple[Literal["nan", "inf", "error"], ...] = ("nan", "inf", "error")
 _FILTERS = tuple(str(entry["filter"]) for entry in _EXCEPTIONS)
 
 # One asked-for breakpoint: what to set, or why it cannot be.
@@ -73,7 +75,7 @@ class Breakpoints:
                 self._client_ids[new.id] = self.client_id(old.id)
                 self._tell(new)
         if off:
-            await self._session.debugger.set_exceptions(nan=False, inf=False, error=False)
+            await self._session.debugger.set_exceptions([])
 
     def client_id(self, id: int) -> int:
         return self._client_ids.get(id, id)
@@ -120,10 +122,8 @@ class Breakpoints:
             raise RequestError(
                 f"there is no exception filter '{unknown[0]}': use {', '.join(_FILTERS)}"
             )
-        chosen = set() if self._off else set(asked)
-        await self._session.debugger.set_exceptions(
-            nan="nan" in chosen, inf="inf" in chosen, error="error" in chosen
-        )
+        chosen = [] if self._off else [FaultSpec(kind) for kind in _KINDS if kind in asked]
+        await self._session.debugger.set_exceptions(chosen)
         return {"breakpoints": [{"verified": True} for _ in asked]}
 
     # ---- what became of them ---------------------------------------------------------------------

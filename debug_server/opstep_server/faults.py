@@ -1,0 +1,81 @@
+"""Fault filters: which NaN, Inf, overflow and errors stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from opstep_server import expr
+from opstep_server.model import DebuggerError, FaultSpec
+from opstep_server.wire import debug_pb2 as pb
+
+_KINDS = {
+    "nan": pb.FAULT_NAN,
+    "inf": pb.FAULT_INF,
+    "overflow": pb.FAULT_OVERFLOW,
+    "error": pb.FAULT_ERROR,
+}
+
+
+class Faults:
+    """The filters that are set, and what each executor says of them."""
+
+    def __init__(self) -> None:
+        self._errors: list[str] = []
+        # Where each filter that is sent stands in the list.
+        self._sent: list[int] = []
+        self._message = pb.SetExceptions()
+        self._told: dict[int, list[str]] = {}
+
+    def replace(self, specs: Sequence[FaultSpec]) -> None:
+        filters: list[pb.FaultFilter] = []
+        self._errors, self._sent, self._told = [], [], {}
+        for index, spec in enumerate(specs):
+            try:
+                filters.append(_to_wire(spec))
+            except DebuggerError as error:
+                self._errors.append(str(error))
+            else:
+                self._errors.append("")
+                self._sent.append(index)
+        self._message = pb.SetExceptions(filters=filters)
+
+    def message(self) -> pb.SetExceptions:
+        return self._message
+
+    @property
+    def problems(self) -> list[str]:
+        """A sentence for each filter that cannot be used, "" for the others."""
+        problems = list(self._errors)
+        for told in self._told.values():
+            for index, message in zip(self._sent, told, strict=False):
+                problems[index] = problems[index] or message
+        return problems
+
+    def report(self, executor: int, messages: Sequence[str]) -> bool:
+        """Takes what an executor says; True when that changed something."""
+        before = self.problems
+        self._told[executor] = list(messages)
+        return self.problems != before
+
+    def forget(self, executor: int) -> None:
+        self._told.pop(executor, None)
+
+
+def _to_wire(spec: FaultSpec) -> pb.FaultFilter:
+    if spec.kind not in _KINDS:
+        raise DebuggerError(f"there is no fault '{spec.kind}': use {', '.join(_KINDS)}")
+    if spec.limit is not None and spec.kind != "overflow":
+        raise DebuggerError(f"a limit belongs to overflow, not to {spec.kind}")
+    wire = pb.FaultFilter(kind=_KINDS[spec.kind], ops=spec.ops)
+    if spec.limit is not None:
+        if not (math.isfinite(spec.limit) and spec.limit > 0):
+            raise DebuggerError(f"{spec.limit} is no limit: write a number above 0, such as 65504")
+        wire.limit = spec.limit
+    if spec.condition:
+        try:
+            wire.condition.CopyFrom(expr.parse(spec.condition))
+        except expr.ExprError as error:
+            raise DebuggerError(f"the condition cannot be used: {error}") from error
+        wire.condition_text = spec.condition
+    return wire
