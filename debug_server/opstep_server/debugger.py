@@ -1,4 +1,5 @@
 """The one debugger core: executors, threads, breakpoints and going on; CLI and DAP are its faces.
+Looking at values and programs is its other half, `looking.py`.
 
 Everything happens on one event loop. What arrives from executors is worked in at once and in order
 (`joined`, `received`, `lost`), so the state that listeners see is never older than their event.
@@ -13,9 +14,10 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Any, Literal
 
-from opstep_server import expr, process
+from opstep_server import process
 from opstep_server.breakpoints import Breakpoints
 from opstep_server.faults import Faults
+from opstep_server.looking import Looking
 from opstep_server.model import (
     BreakpointChanged,
     BreakpointSpec,
@@ -83,7 +85,6 @@ __all__ = [
 ]
 
 DETACH_SECONDS = 2.0
-_PAGE = 1000
 _MODES = {
     "continue": pb.Resume.CONTINUE,
     "over": pb.Resume.OVER,
@@ -95,14 +96,12 @@ _MODES = {
 _UNITS = {"op": pb.Resume.OP, "line": pb.Resume.LINE}
 
 
-class Debugger:
+class Debugger(Looking):
     def __init__(self) -> None:
+        super().__init__(Roster(self._emit))
         self._listeners: list[Callable[[Event], None]] = []
         self._server = Server(self)
         self._process: process.Process | None = None
-        self._roster = Roster(self._emit)
-        # By executor, program and version.
-        self._ops: dict[tuple[int, int, int], list[pb.OpInfo]] = {}
         self._breakpoints = Breakpoints()
         self._faults = Faults()
         self._stop_first = False
@@ -246,75 +245,6 @@ class Debugger:
         else:
             raise DebuggerError("nothing is running")
 
-    # ---- looking ---------------------------------------------------------------------------------
-
-    async def variables(
-        self, thread_id: int, frame: int, scope: pb.ScopeKind, start: int = 0, count: int = 0
-    ) -> pb.Variables:
-        thread, stopped = self._roster.stopped(thread_id)
-        command = pb.Command(
-            get_variables=pb.GetVariables(
-                thread=thread.wire_id,
-                stop=stopped.stop,
-                frame=frame,
-                scope=scope,
-                start=start,
-                count=count,
-            )
-        )
-        return (await thread.executor.ask(command)).variables
-
-    async def evaluate(
-        self,
-        thread_id: int,
-        frame: int,
-        text: str | pb.Expr,
-        *,
-        max_elements: int = 0,
-        start: int = 0,
-        count: int = 0,
-    ) -> pb.Value:
-        """The expression's value in the frame; raises ExprError when the text is wrong."""
-        parsed = expr.parse(text) if isinstance(text, str) else text
-        thread, stopped = self._roster.stopped(thread_id)
-        command = pb.Command(
-            evaluate=pb.Evaluate(
-                thread=thread.wire_id,
-                stop=stopped.stop,
-                frame=frame,
-                expr=parsed,
-                max_elements=max_elements,
-                start=start,
-                count=count,
-            )
-        )
-        return (await thread.executor.ask(command)).value
-
-    async def ops(self, program: ProgramRef) -> list[pb.OpInfo]:
-        """All ops in the order of the listing; asked for once for each version of the program."""
-        key = program.executor.id, program.event.program, program.event.version
-        if key in self._ops:
-            return self._ops[key]
-        ops: list[pb.OpInfo] = []
-        while True:
-            page = pb.ListOps(program=program.event.program, start=len(ops), count=_PAGE)
-            reply = (await program.executor.ask(pb.Command(list_ops=page))).ops
-            ops.extend(reply.ops)
-            if not reply.ops or len(ops) >= reply.total:
-                break
-        # Older versions are never asked for again.
-        self._ops = {old: ops for old, ops in self._ops.items() if old[:2] != key[:2]} | {key: ops}
-        return ops
-
-    async def listing(self, program: ProgramRef) -> list[str]:
-        lines: list[str] = []
-        while True:
-            page = pb.GetListing(program=program.event.program, start=len(lines) + 1, count=_PAGE)
-            reply = (await program.executor.ask(pb.Command(get_listing=page))).listing
-            lines.extend(reply.lines)
-            if not reply.lines or len(lines) >= reply.total:
-                return lines
-
     # ---- what executors tell ---------------------------------------------------------------------
 
     def joined(self, connection: Connection) -> pb.Welcome:
@@ -351,8 +281,8 @@ class Debugger:
 
     def lost(self, connection: Connection, message: str) -> None:
         executor = self._roster.leave(connection)
-        self._ops = {key: ops for key, ops in self._ops.items() if key[0] != executor.id}
         self._faults.forget(executor.id)
+        self._forget(executor.id)
         for state in self._breakpoints.forget(executor.id):
             self._emit(BreakpointChanged(state))
         self._emit(ExecutorLost(executor, message))

@@ -1,0 +1,213 @@
+"""Looking at a stopped thread and at programs, and changing values: one half of the debugger.
+
+A caller that no longer waits has its command given up by the executor too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from opstep_server import expr
+from opstep_server.model import DebuggerError, ProgramRef, Thread
+from opstep_server.roster import Roster
+from opstep_server.wire import debug_pb2 as pb
+
+_PAGE = 1000
+# Of a tensor in one message, and how many such messages are under way at a time.
+_PIECE = 1 << 20
+_UNDER_WAY = 8
+
+_T = TypeVar("_T")
+
+
+class Looking:
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        # By executor, program and version.
+        self._ops: dict[tuple[int, int, int], list[pb.OpInfo]] = {}
+        self._given_up: set[asyncio.Task[None]] = set()
+
+    # ---- a stopped thread ------------------------------------------------------------------------
+
+    async def variables(
+        self, thread_id: int, frame: int, scope: pb.ScopeKind, start: int = 0, count: int = 0
+    ) -> pb.Variables:
+        thread, stopped = self._roster.stopped(thread_id)
+        command = pb.Command(
+            get_variables=pb.GetVariables(
+                thread=thread.wire_id,
+                stop=stopped.stop,
+                frame=frame,
+                scope=scope,
+                start=start,
+                count=count,
+            )
+        )
+        return (await self._look(thread, command)).variables
+
+    async def names(self, thread_id: int, frame: int) -> pb.Names:
+        """What expressions may name in the frame."""
+        thread, stopped = self._roster.stopped(thread_id)
+        wanted = pb.ListNames(thread=thread.wire_id, stop=stopped.stop, frame=frame)
+        return (await self._look(thread, pb.Command(list_names=wanted))).names
+
+    async def evaluate(
+        self,
+        thread_id: int,
+        frame: int,
+        text: str | pb.Expr,
+        *,
+        max_elements: int = 0,
+        start: int = 0,
+        count: int = 0,
+    ) -> pb.Value:
+        """The expression's value in the frame; raises ExprError when the text is wrong."""
+        parsed = _parsed(text)
+        thread, stopped = self._roster.stopped(thread_id)
+        command = pb.Command(
+            evaluate=pb.Evaluate(
+                thread=thread.wire_id,
+                stop=stopped.stop,
+                frame=frame,
+                expr=parsed,
+                max_elements=max_elements,
+                start=start,
+                count=count,
+            )
+        )
+        return (await self._look(thread, command)).value
+
+    async def assign(
+        self, thread_id: int, frame: int, target: str | pb.Expr, value: str | pb.Expr
+    ) -> pb.Value:
+        """Puts the value into a variable or a part of one; returns what the target now is."""
+        into, what = _parsed(target), _parsed(value)
+        thread, stopped = self._roster.stopped(thread_id)
+        command = pb.Command(
+            assign=pb.Assign(
+                thread=thread.wire_id, stop=stopped.stop, frame=frame, target=into, value=what
+            )
+        )
+        return (await self._look(thread, command)).value
+
+    async def read_bytes(
+        self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, count: int
+    ) -> tuple[bytes, int]:
+        """The bytes of the expression's value that there are in that range, and of how many."""
+        parsed = _parsed(text)
+        thread, stopped = self._roster.stopped(thread_id)
+
+        async def piece(start: int, end: int) -> pb.Bytes:
+            wanted = pb.ReadBytes(
+                thread=thread.wire_id,
+                stop=stopped.stop,
+                frame=frame,
+                expr=parsed,
+                offset=start,
+                count=min(end - start, _PIECE),
+            )
+            return (await self._look(thread, pb.Command(read_bytes=wanted))).bytes
+
+        first = await piece(offset, offset + count)
+        end = min(offset + count, first.total)
+        starts = range(offset + len(first.data), end, _PIECE) if first.data else ()
+        rest = await _some_at_a_time(lambda start: piece(start, end), starts)
+        return b"".join([first.data, *(got.data for got in rest)]), first.total
+
+    async def write_bytes(
+        self, thread_id: int, frame: int, target: str | pb.Expr, offset: int, data: bytes
+    ) -> None:
+        """Overwrites bytes of a variable or a part of one; all of them, or none."""
+        into = _parsed(target)
+        thread, stopped = self._roster.stopped(thread_id)
+        if len(data) > _PIECE:
+            # The executor checks each piece: the last must not fail when the first is written.
+            _, total = await self.read_bytes(thread_id, frame, into, 0, 0)
+            if offset + len(data) > total:
+                raise DebuggerError(
+                    f"bytes {offset} to {offset + len(data)} do not fit: there are {total}"
+                )
+
+        async def piece(start: int) -> pb.Reply:
+            wanted = pb.WriteBytes(
+                thread=thread.wire_id,
+                stop=stopped.stop,
+                frame=frame,
+                target=into,
+                offset=offset + start,
+                data=data[start : start + _PIECE],
+            )
+            return await self._look(thread, pb.Command(write_bytes=wanted))
+
+        await _some_at_a_time(piece, range(0, max(len(data), 1), _PIECE))
+
+    # ---- programs --------------------------------------------------------------------------------
+
+    async def ops(self, program: ProgramRef) -> list[pb.OpInfo]:
+        """All ops in the order of the listing; asked for once for each version of the program."""
+        key = program.executor.id, program.event.program, program.event.version
+        if key in self._ops:
+            return self._ops[key]
+        ops: list[pb.OpInfo] = []
+        while True:
+            page = pb.ListOps(program=program.event.program, start=len(ops), count=_PAGE)
+            reply = (await program.executor.ask(pb.Command(list_ops=page))).ops
+            ops.extend(reply.ops)
+            if not reply.ops or len(ops) >= reply.total:
+                break
+        # Older versions are never asked for again.
+        self._ops = {old: ops for old, ops in self._ops.items() if old[:2] != key[:2]} | {key: ops}
+        return ops
+
+    async def listing(self, program: ProgramRef) -> list[str]:
+        lines: list[str] = []
+        while True:
+            page = pb.GetListing(program=program.event.program, start=len(lines) + 1, count=_PAGE)
+            reply = (await program.executor.ask(pb.Command(get_listing=page))).listing
+            lines.extend(reply.lines)
+            if not reply.lines or len(lines) >= reply.total:
+                return lines
+
+    def _forget(self, executor_id: int) -> None:
+        self._ops = {key: ops for key, ops in self._ops.items() if key[0] != executor_id}
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    async def _look(self, thread: Thread, command: pb.Command) -> pb.Reply:
+        try:
+            return await thread.executor.ask(command)
+        except asyncio.CancelledError:
+            if command.id:
+                task = asyncio.create_task(_give_up(thread, command.id))
+                self._given_up.add(task)
+                task.add_done_callback(self._given_up.discard)
+            raise
+
+
+async def _give_up(thread: Thread, command: int) -> None:
+    # It may have left, or answered in the meantime.
+    with contextlib.suppress(DebuggerError):
+        await thread.executor.ask(pb.Command(cancel=pb.Cancel(command=command)))
+
+
+async def _some_at_a_time(work: Callable[[int], Awaitable[_T]], items: Iterable[int]) -> list[_T]:
+    """What `work` gives for each; when one fails the others are given up."""
+    window = asyncio.Semaphore(_UNDER_WAY)
+
+    async def one(item: int) -> _T:
+        async with window:
+            return await work(item)
+
+    tasks = [asyncio.create_task(one(item)) for item in items]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _parsed(text: str | pb.Expr) -> pb.Expr:
+    return expr.parse(text) if isinstance(text, str) else text
