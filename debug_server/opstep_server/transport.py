@@ -1,8 +1,8 @@
 """The wire: a gRPC server on a private unix socket. The only Python file that knows gRPC.
 
-One event loop, no threads of our own. Each connection has two tasks: the RPC's handler, which reads
-until the stream ends, and a writer, which takes from a queue so that sending never blocks.
-A third, the pulse, sends heartbeats and cancels the handler when the executor's stay out.
+One event loop, no threads of our own. Each connection has two tasks: one reads until the stream
+ends; the pulse sends heartbeats and cancels the reader when the executor's stay out. Sending never
+blocks: a message begins a write at once, and those that come before its end queue up behind it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
+from opstep_server import eager
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
@@ -48,13 +50,16 @@ class Listener(Protocol):
 class Connection:
     """One executor's stream."""
 
-    def __init__(self, hello: pb.Hello) -> None:
+    def __init__(self, hello: pb.Hello, context: _Context) -> None:
         self.hello = hello
+        self._context = context
         self._ids = itertools.count(1)
         self._pending: dict[
             int, tuple[asyncio.Future[pb.Reply], Callable[[pb.Reply], None] | None]
         ] = {}
-        self._outgoing: asyncio.Queue[pb.ToExecutor] = asyncio.Queue()
+        self._outgoing: deque[pb.ToExecutor] = deque()
+        self._writing = False
+        self._writer: asyncio.Task[None] | None = None
         self._lost: str | None = None
         self._missed = 0
 
@@ -73,7 +78,7 @@ class Connection:
             raise DebuggerError("the command is larger than the 4 MiB that the wire allows")
         future: asyncio.Future[pb.Reply] = asyncio.get_running_loop().create_future()
         self._pending[command.id] = future, on_reply
-        self._outgoing.put_nowait(pb.ToExecutor(command=command))
+        self._send(pb.ToExecutor(command=command))
         return await future
 
     # -- the server's side of it --
@@ -95,23 +100,34 @@ class Connection:
             if not future.done():
                 future.set_exception(ConnectionLost(self._lost))
                 future.exception()  # Somebody may have given up waiting: no warning about that.
+        if self._writer is not None:
+            self._writer.cancel()
 
-    async def _write(self, context: _Context) -> None:
-        while True:
-            await context.write(await self._outgoing.get())
+    def _send(self, message: pb.ToExecutor) -> None:
+        self._outgoing.append(message)
+        if not self._writing:
+            self._writer = eager.start(self._write())
+
+    async def _write(self) -> None:
+        self._writing = True
+        # A broken stream is the reader's business.
+        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
+            while self._outgoing:
+                await self._context.write(self._outgoing.popleft())
+        self._writing = False
 
     async def _pulse(self, reader: asyncio.Task[str]) -> None:
         # Ticks are counted, not seconds: a debugger that was suspended does not lose anybody.
         while self._missed < MISSED_HEARTBEATS:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._missed += 1
-            self._outgoing.put_nowait(pb.ToExecutor(heartbeat=pb.Heartbeat()))
+            self._send(pb.ToExecutor(heartbeat=pb.Heartbeat()))
         reader.cancel()
 
-    async def _read(self, context: _Context, listener: Listener) -> str:
+    async def _read(self, listener: Listener) -> str:
         """Reads to the end; the result says why it ended, empty when the executor said goodbye."""
         while True:
-            message = await context.read()
+            message = await self._context.read()
             if not isinstance(message, pb.FromExecutor):
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
@@ -173,15 +189,12 @@ class Server:
         hello = await self._hello(context)
         if hello is None:
             return
-        connection = Connection(hello)
+        connection = Connection(hello, context)
         welcome = self._listener.joined(connection)
         welcome.protocol = PROTOCOL
-        connection._outgoing.put_nowait(pb.ToExecutor(welcome=welcome))
-        reader = asyncio.create_task(connection._read(context, self._listener))
-        helpers: list[asyncio.Task[None]] = [
-            _background(connection._write(context)),
-            _background(connection._pulse(reader)),
-        ]
+        connection._send(pb.ToExecutor(welcome=welcome))
+        reader = asyncio.create_task(connection._read(self._listener))
+        pulse = asyncio.create_task(connection._pulse(reader))
         self._readers.add(reader)
         # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
         with contextlib.suppress(asyncio.CancelledError):
@@ -193,8 +206,8 @@ class Server:
         elif connection._missed >= MISSED_HEARTBEATS:
             silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
             message = f"process {hello.pid} has not been heard of for {silent:g} s"
-        for task in (reader, *helpers):
-            task.cancel()
+        reader.cancel()
+        pulse.cancel()
         connection._end(message)
         self._listener.lost(connection, message)
 
@@ -228,13 +241,3 @@ def _private_folder() -> str:
     if len(os.fsencode(base)) > 70:
         base = "/tmp"
     return tempfile.mkdtemp(prefix="opstep-", dir=base)
-
-
-def _background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """A task whose end by a broken stream is nobody's business: the reader sees it too."""
-
-    async def quietly() -> None:
-        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
-            await work
-
-    return asyncio.create_task(quietly())

@@ -85,7 +85,9 @@ class Agent:
             request_serializer=pb.FromExecutor.SerializeToString,
             response_deserializer=pb.ToExecutor.FromString,
         )
-        self._send(hello=pb.Hello(protocol=PROTOCOL, pid=os.getpid(), argv=sys.argv, opstep_version="0"))
+        self._send(
+            hello=pb.Hello(protocol=PROTOCOL, pid=os.getpid(), argv=sys.argv, opstep_version="0")
+        )
         self._replies = attach(iter(self._out.get, None))
         welcome = next(self._replies).welcome
         self._breakpoints = list(welcome.breakpoints.breakpoints)

@@ -12,6 +12,7 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # A header that is longer than this is no header of ours.
 MAX_HEADER_BYTES = 1024
 _FIRST = b"Content-Length: "
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class FramingError(Exception):
@@ -77,7 +78,6 @@ async def _read_header(reader: asyncio.StreamReader) -> int | None:
     return length
 
 
-def write_message(sink: ByteSink, message: Json) -> None:
-    """Header and body in one write: two would wait for each other's acknowledgement on TCP."""
-    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-    sink.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+def frame(message: Json) -> bytes:
+    body = _encode(message).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)

@@ -1,8 +1,11 @@
-"""What goes to the client: numbered from 1, one write each, events kept behind open responses."""
+"""What goes to the client: numbered from 1, events kept behind open responses."""
 
 from __future__ import annotations
 
-from opstep_server.dap.framing import ByteSink, Json, write_message
+import contextlib
+from collections.abc import Iterator
+
+from opstep_server.dap.framing import ByteSink, Json, frame
 
 
 class Outbox:
@@ -12,6 +15,9 @@ class Outbox:
         self._holds = 0
         self._held: list[Json] = []
         self._closed = False
+        # Messages that wait to go out in one write.
+        self._gathering = False
+        self._gathered: list[bytes] = []
 
     def event(self, name: str, body: Json | None = None) -> None:
         message = {"type": "event", "event": name, "body": body or {}}
@@ -57,6 +63,18 @@ class Outbox:
             for message in held:
                 self._send(message)
 
+    @contextlib.contextmanager
+    def one_write(self) -> Iterator[None]:
+        """A response and the events behind it wake the client once."""
+        self._gathering = True
+        try:
+            yield
+        finally:
+            self._gathering = False
+            gathered, self._gathered = self._gathered, []
+            if gathered:
+                self._sink.write(b"".join(gathered))
+
     def close(self) -> None:
         """Nothing is sent any more: the client has left."""
         self._closed = True
@@ -64,5 +82,10 @@ class Outbox:
     def _send(self, message: Json) -> None:
         if self._closed:
             return
+        framed = frame({"seq": self._seq + 1, **message})
         self._seq += 1
-        write_message(self._sink, {"seq": self._seq, **message})
+        if self._gathering:
+            self._gathered.append(framed)
+        else:
+            # Header and body in one write: two would wait for each other's acknowledgement on TCP.
+            self._sink.write(framed)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from opstep_server import eager
 from opstep_server.dap import rules
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.breakpoints import Breakpoints
@@ -39,13 +41,14 @@ class Pending:
     handler: rules.Handler
     rule: rules.Rule
     task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
     answered: bool = False
     holding: bool = False
 
 
 class Session:
-    """Everything runs on one event loop: the reading task, the worker that starts queued requests
-    in their order, and one task for each request under way. Only `serve` ends them."""
+    """Everything runs on one event loop: the reading task, which starts requests in their order,
+    and one task for each request that waits for something. Only `serve` ends them."""
 
     def __init__(
         self, reader: asyncio.StreamReader, sink: ByteSink, debugger: Debugger | None = None
@@ -66,7 +69,10 @@ class Session:
             self.sources,
             self,
         ]
-        self._queue: asyncio.Queue[Pending] = asyncio.Queue()
+        self._queue: deque[Pending] = deque()
+        # The ordered request under way: those in the queue wait for it.
+        self._ordered: Pending | None = None
+        self._starting = False
         self._pending: dict[int, Pending] = {}
         self._leaving = asyncio.Event()
         self._unsubscribe = self.debugger.subscribe(EventTranslator(self))
@@ -76,7 +82,6 @@ class Session:
 
     async def serve(self) -> str | None:
         """Until the client disconnects or vanishes; the sentence that ended it, if one did."""
-        worker = asyncio.create_task(self._work())
         reading = asyncio.create_task(self._read())
         leaving = asyncio.create_task(self._leaving.wait())
         try:
@@ -88,7 +93,7 @@ class Session:
             await self.lifecycle.client_gone()
             return problem
         finally:
-            for task in (worker, reading, leaving):
+            for task in (reading, leaving):
                 task.cancel()
             self._unsubscribe()
             self.outbox.close()
@@ -141,31 +146,51 @@ class Session:
         if rule.run is Run.AT_ONCE:
             self._start(pending)
         else:
-            self._queue.put_nowait(pending)
+            self._queue.append(pending)
+            self._start_queued()
 
-    async def _work(self) -> None:
-        while True:
-            pending = await self._queue.get()
-            if pending.answered:
-                continue  # Cancelled while it waited.
-            task = self._start(pending)
-            if pending.rule.run is Run.ORDERED:
-                await asyncio.wait({task}, timeout=ORDERED_SECONDS)
-                if not task.done():
-                    self._fail(pending, f"no answer from the executor in {ORDERED_SECONDS:.0f} s")
-                    task.cancel()
+    def _start_queued(self) -> None:
+        if self._starting:
+            return  # A request that ended at once: the loop below goes on.
+        self._starting = True
+        while self._queue and self._ordered is None:
+            pending = self._queue.popleft()
+            if not pending.answered:  # Or it was cancelled while it waited.
+                self._start(pending)
+        self._starting = False
 
-    def _start(self, pending: Pending) -> asyncio.Task[None]:
-        if pending.rule.run is Run.ORDERED:
+    def _start(self, pending: Pending) -> None:
+        ordered = pending.rule.run is Run.ORDERED
+        if ordered:
+            self._ordered = pending
             pending.holding = True
             self.outbox.hold()
-        pending.task = asyncio.create_task(self._run(pending))
-        return pending.task
+        pending.task = eager.start(self._run(pending))
+        if ordered and pending.task is not None:
+            loop = asyncio.get_running_loop()
+            pending.timer = loop.call_later(ORDERED_SECONDS, self._give_up, pending)
+
+    def _give_up(self, pending: Pending) -> None:
+        self._fail(pending, f"no answer from the executor in {ORDERED_SECONDS:.0f} s")
+        if pending.task is not None:
+            pending.task.cancel()
+        self._over(pending)
+
+    def _over(self, pending: Pending) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
+        if pending is self._ordered:
+            self._ordered = None
+            self._start_queued()
 
     async def _run(self, pending: Pending) -> None:
         try:
             self._check_state(pending)
             body = await pending.handler(Arguments(pending.arguments))
+            with self.outbox.one_write():
+                if not pending.answered:
+                    self.outbox.response(pending.seq, pending.command, body)
+                self._answered(pending)
         except NotStopped as error:
             self._fail(pending, str(error), "notStopped")
         except (RequestError, DebuggerError, ExprError) as error:
@@ -175,10 +200,7 @@ class Session:
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             self._fail(pending, f"internal error in {pending.command}: {error!r}")
-        else:
-            if not pending.answered:
-                self.outbox.response(pending.seq, pending.command, body)
-            self._answered(pending)
+        self._over(pending)
 
     def _check_state(self, pending: Pending) -> None:
         when = pending.rule.when
