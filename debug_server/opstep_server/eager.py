@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from typing import Any
 
 
@@ -14,8 +13,9 @@ def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
 
     What it raises before it waits for the first time is raised here.
     """
+    loop = asyncio.get_running_loop()
     if sys.version_info >= (3, 12):
-        task = asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
+        task = asyncio.Task(work, loop=loop, eager_start=True)
         if not task.done():
             return task
         task.result()
@@ -24,19 +24,33 @@ def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         awaited = work.send(None)
     except StopIteration:
         return None
-    return asyncio.get_running_loop().create_task(_rest(work, awaited))
+    return loop.create_task(_Rest(work, awaited))
 
 
-@types.coroutine
-def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """What the coroutine waits for goes to the task; what becomes of it goes to the coroutine."""
-    try:
-        while True:
-            try:
-                yield awaited
-            except BaseException as error:
-                awaited = work.throw(error)
-            else:
-                awaited = work.send(None)
-    except StopIteration:
-        return
+class _Rest(Coroutine[Any, Any, None]):
+    """A coroutine that has begun: hands its task first what it waits for already."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: asyncio.Future[Any] | None):
+        self._work = work
+        self._awaited = awaited
+        self._handed_over = False
+
+    def send(self, value: None) -> Any:
+        if self._handed_over:
+            return self._work.send(value)
+        self._handed_over = True
+        return self._awaited
+
+    def throw(self, *error: Any) -> Any:
+        if not self._handed_over:
+            # Cancelled before the task knew what it waits for, and would cancel that.
+            self._handed_over = True
+            if self._awaited is not None:
+                self._awaited.cancel()
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Any:
+        raise TypeError("only a task runs the rest of a coroutine")
