@@ -175,7 +175,7 @@ std::string Breakpoints::WhyNot(const Entry& entry) const {
                  entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
     case proto::Breakpoint::kOp:
       return Cat("program ", spec.op().program(), " runs no op #", spec.op().op(), yet);
-    case proto::Breakpoint::WHERE_NOT_SET:
+    default:
       break;
   }
   return "this executor does not know that kind of breakpoint: install the same opstep on both "

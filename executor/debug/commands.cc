@@ -86,7 +86,7 @@ void Run(const proto::Command& command, CommandTarget& target) {
                                command);
     case proto::Command::kEvaluate:
       return target.AskStopped(command.evaluate().thread(), command.evaluate().stop(), command);
-    case proto::Command::COMMAND_NOT_SET:
+    default:
       Fail("this executor does not know that command: install the same opstep on both sides");
   }
   target.Answer(std::move(reply));
