@@ -1,4 +1,4 @@
-"""The adapter's strict client is shared with tests/dap."""
+"""The strict client is shared with tests/dap, the scripted executor with tests/server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS / "dap"))
+sys.path[:0] = [str(TESTS / "dap"), str(TESTS / "server")]
 
 
 @pytest.fixture
