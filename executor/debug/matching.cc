@@ -119,6 +119,7 @@ std::unique_ptr<Matcher> Matcher::For(const proto::Breakpoint& spec, const Plan&
     case proto::Breakpoint::kOp:
       return std::make_unique<OpMatcher>(spec.op().program() == plan.program_id ? spec.op().op()
                                                                                 : 0);
+    case proto::Breakpoint::kData:
     case proto::Breakpoint::WHERE_NOT_SET:
       break;
   }
