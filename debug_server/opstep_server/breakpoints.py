@@ -46,9 +46,16 @@ class Breakpoints:
         self._entries: dict[int, _Entry] = {}
         self._last_id = 0
 
-    @property
-    def states(self) -> list[BreakpointState]:
-        return [entry.state for entry in self._entries.values()]
+    def of(self, user: str) -> list[BreakpointState]:
+        """Those whose owner begins with it."""
+        return [e.state for e in self._entries.values() if e.owner.startswith(user)]
+
+    def owner(self, id: int) -> str:
+        return self._entries[id].owner if id in self._entries else ""
+
+    def drop(self, user: str) -> None:
+        for state in self.of(user):
+            del self._entries[state.id]
 
     def state(self, id: int) -> BreakpointState:
         return self._entry(id).state

@@ -1,22 +1,19 @@
-"""The one debugger core: executors, threads, breakpoints and going on; CLI and DAP are its faces.
-Looking at values and programs is its other half, `looking.py`.
+"""The one debugger, as one user has it: life, breakpoints, going on; CLI and DAP are its faces.
 
-Everything happens on one event loop. What arrives from executors is worked in at once and in order
-(`joined`, `received`, `lost`), so the state that listeners see is never older than their event.
+Looking at values and programs is its other half, `looking.py`; what users share is in `hub.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import EllipsisType
-from typing import Any, Literal
+from typing import Literal
 
-from opstep_server import process
-from opstep_server.breakpoints import Breakpoints
-from opstep_server.faults import Faults
+from opstep_server import doorbell, process
+from opstep_server.access import Endpoint
+from opstep_server.hub import Hub
 from opstep_server.looking import Looking
 from opstep_server.model import (
     BreakpointChanged,
@@ -48,8 +45,6 @@ from opstep_server.model import (
     ThreadEnded,
     ThreadStarted,
 )
-from opstep_server.roster import Roster
-from opstep_server.transport import Connection, ConnectionLost, Server
 from opstep_server.wire import debug_pb2 as pb
 
 __all__ = [
@@ -84,7 +79,7 @@ __all__ = [
     "ThreadStarted",
 ]
 
-DETACH_SECONDS = 2.0
+ATTACH_SECONDS = 10.0
 _MODES = {
     "continue": pb.Resume.CONTINUE,
     "over": pb.Resume.OVER,
@@ -97,16 +92,15 @@ _UNITS = {"op": pb.Resume.OP, "line": pb.Resume.LINE}
 
 
 class Debugger(Looking):
-    def __init__(self) -> None:
-        super().__init__(Roster(self._emit))
+    """Several may share a hub; one that is given none has its own."""
+
+    def __init__(self, hub: Hub | None = None) -> None:
+        self._hub = hub or Hub()
+        super().__init__(self._hub.roster)
+        self._shares = hub is not None
         self._listeners: list[Callable[[Event], None]] = []
-        self._server = Server(self)
         self._process: process.Process | None = None
-        self._breakpoints = Breakpoints()
-        self._faults = Faults()
-        self._stop_first = False
-        self._push_lock = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._user = self._hub.enter(self._take)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Calls the listener on the loop for every event; the result unsubscribes it."""
@@ -120,35 +114,68 @@ class Debugger(Looking):
 
     # ---- life ------------------------------------------------------------------------------------
 
-    async def listen(self) -> str:
-        """Opens the private socket and returns its address."""
-        return await self._server.start()
+    async def listen(self, endpoint: Endpoint | None = None) -> str:
+        """Opens the private socket, or that place too, and returns the address to dial."""
+        if endpoint is not None:
+            return await self._hub.server.open(endpoint)
+        return await self._hub.server.start()
 
     async def launch(self, target: LaunchTarget, *, stop_on_entry: bool = False) -> int:
         """Starts the script under this debugger and returns its process id."""
+        if self._shares:
+            raise DebuggerError("a debug server that others share starts nothing: attach to it")
         if self._process is not None and self._process.alive:
             raise DebuggerError(f"process {self._process.pid} is still running: end it first")
         address = await self.listen()
-        self._stop_first = stop_on_entry
+        self._hub.stop_first = stop_on_entry
         self._process = await process.start(target, address, self._output, self._exited)
         return self._process.pid
+
+    async def attach_pid(self, pid: int) -> Executor:
+        """Has a running process dial us, by its doorbell, and waits until it is here."""
+        address = await self.listen()
+        here: asyncio.Future[Executor] = asyncio.get_running_loop().create_future()
+
+        def joined(event: Event) -> None:
+            if isinstance(event, ExecutorJoined) and event.executor.pid == pid and not here.done():
+                here.set_result(event.executor)
+
+        unsubscribe = self.subscribe(joined)
+        try:
+            await doorbell.ring(pid, address)
+            return await asyncio.wait_for(here, ATTACH_SECONDS)
+        except asyncio.TimeoutError:
+            raise DebuggerError(
+                f"process {pid} was rung but did not come within {ATTACH_SECONDS:g} s"
+            ) from None
+        finally:
+            unsubscribe()
 
     async def terminate(self) -> None:
         """Ends the launched process, and none other."""
         if self._process is not None:
             await self._process.terminate()
 
+    async def end_executors(self) -> None:
+        """Ends all processes that are connected, as SIGTERM does."""
+        await self._hub.to_all(lambda: pb.Command(terminate=pb.Terminate()))
+
     async def detach(self) -> None:
         """All executors go on without us."""
-        await asyncio.gather(*(self._detach(e) for e in self._roster.executors))
+        if self._shares:
+            await self._hub.leave(self._user)
+        else:
+            hub = self._hub
+            await asyncio.gather(*(hub.detach(executor) for executor in hub.roster.executors))
 
     async def close(self) -> None:
-        """Ends the server; a launched process that is still alive is left to itself."""
+        """Ends the server, or leaves it; a launched process that is alive is left to itself."""
         if self._process is not None:
             await self._process.abandon()
-        await self._server.stop()
-        for task in list(self._tasks):
-            task.cancel()
+        if self._shares:
+            await self._hub.leave(self._user)
+        else:
+            await self._hub.close()
 
     # ---- what there is ---------------------------------------------------------------------------
 
@@ -158,7 +185,11 @@ class Debugger(Looking):
 
     @property
     def breakpoints(self) -> list[BreakpointState]:
-        return self._breakpoints.states
+        return self._hub.breakpoints.of(self._user)
+
+    @property
+    def executors(self) -> list[Executor]:
+        return self._hub.roster.executors
 
     @property
     def programs(self) -> list[ProgramRef]:
@@ -170,18 +201,18 @@ class Debugger(Looking):
         self, owner: str, specs: Sequence[BreakpointSpec]
     ) -> list[BreakpointState]:
         """Makes `specs` all that the owner has; ids of equal ones stay."""
-        states = self._breakpoints.replace(owner, specs)
-        await self._push_breakpoints()
+        states = self._hub.breakpoints.replace(self._user + owner, specs)
+        await self._hub.push_breakpoints()
         return states
 
     async def add_breakpoint(self, spec: BreakpointSpec) -> BreakpointState:
-        state = self._breakpoints.add("", spec)
-        await self._push_breakpoints()
+        state = self._hub.breakpoints.add(self._user, spec)
+        await self._hub.push_breakpoints()
         return state
 
     async def remove_breakpoint(self, id: int) -> None:
-        self._breakpoints.remove(id)
-        await self._push_breakpoints()
+        self._hub.breakpoints.remove(id)
+        await self._hub.push_breakpoints()
 
     async def update_breakpoint(
         self,
@@ -192,7 +223,7 @@ class Debugger(Looking):
         hit_condition: str | EllipsisType | None = ...,
         log_message: str | EllipsisType | None = ...,
     ) -> BreakpointState:
-        spec = self._breakpoints.state(id).spec
+        spec = self._hub.breakpoints.state(id).spec
         if not isinstance(condition, EllipsisType):
             spec = replace(spec, condition=condition or None)
         if not isinstance(hit_condition, EllipsisType):
@@ -201,19 +232,16 @@ class Debugger(Looking):
             spec = replace(spec, log_message=log_message or None)
         if not isinstance(enabled, EllipsisType):
             spec = replace(spec, enabled=enabled)
-        state = self._breakpoints.update(id, spec)
-        await self._push_breakpoints()
+        state = self._hub.breakpoints.update(id, spec)
+        await self._hub.push_breakpoints()
         return state
 
     async def set_exceptions(self, specs: Sequence[FaultSpec]) -> list[str]:
         """Which faults stop; a sentence for each that cannot be used, "" for the others."""
-        self._faults.replace(specs)
-        for executor in self._roster.executors:
-            command = pb.Command(set_exceptions=self._faults.message())
-            with contextlib.suppress(ConnectionLost):
-                reply = await executor.ask(command)
-                self._faults.report(executor.id, reply.faults.messages)
-        return self._faults.problems
+        faults = self._hub.faults.of(self._user)
+        faults.replace(specs)
+        await self._hub.push_faults()
+        return faults.problems
 
     # ---- going on --------------------------------------------------------------------------------
 
@@ -229,7 +257,7 @@ class Debugger(Looking):
         def went_on(reply: pb.Reply) -> None:
             # The executor may have told of it, and even of the next stop, before it replied.
             if not reply.error and thread.stopped is stopped:
-                self._continued(thread, "")
+                self._hub.continued(thread, "")
 
         await thread.executor.ask(command, went_on)
 
@@ -239,126 +267,22 @@ class Debugger(Looking):
             thread = self._roster.thread(thread_id)
             await thread.executor.ask(pb.Command(pause=pb.Pause(thread=thread.wire_id)))
         elif self._roster.executors:
-            await self._to_all(lambda: pb.Command(pause=pb.Pause()))
+            await self._hub.to_all(lambda: pb.Command(pause=pb.Pause()))
         elif self._process is not None and self._process.alive:
-            self._stop_first = True  # Nothing runs ops yet: stop at the first one.
+            self._hub.stop_first = True  # Nothing runs ops yet: stop at the first one.
         else:
             raise DebuggerError("nothing is running")
 
-    # ---- what executors tell ---------------------------------------------------------------------
+    # ---- what happens ----------------------------------------------------------------------------
 
-    def joined(self, connection: Connection) -> pb.Welcome:
-        executor = self._roster.join(connection)
-        welcome = pb.Welcome(
-            breakpoints=self._breakpoints.message(),
-            exceptions=self._faults.message(),
-            stop_on_entry=self._stop_first,
-            present=True,
-        )
-        self._stop_first = False
-        self._emit(ExecutorJoined(executor))
-        return welcome
-
-    def received(self, connection: Connection, message: pb.FromExecutor) -> None:
-        executor = self._roster.executor(connection)
-        kind = message.WhichOneof("message")
-        if kind == "stopped":
-            self._stopped(executor, message.stopped)
-        elif kind == "continued":
-            thread = self._roster.wire_thread(executor, message.continued.thread)
-            if thread.stopped is not None:
-                self._continued(thread, message.continued.message)
-        elif kind == "thread":
-            self._roster.thread_event(executor, message.thread)
-        elif kind == "program":
-            self._roster.compiled(executor, message.program)
-        elif kind == "breakpoint":
-            self._status(executor, message.breakpoint.status)
-        elif kind == "logs":
-            self._logged(executor, message.logs)
-        elif kind == "faults" and self._faults.report(executor.id, message.faults.messages):
-            self._emit(FaultsChanged(self._faults.problems))
-
-    def lost(self, connection: Connection, message: str) -> None:
-        executor = self._roster.leave(connection)
-        self._faults.forget(executor.id)
-        self._forget(executor.id)
-        for state in self._breakpoints.forget(executor.id):
-            self._emit(BreakpointChanged(state))
-        self._emit(ExecutorLost(executor, message))
-
-    def _stopped(self, executor: Executor, stopped: pb.Stopped) -> None:
-        thread = self._roster.wire_thread(executor, stopped.thread)
-        thread.stopped = stopped
-        spent = []
-        for id in stopped.breakpoints:
-            state = self._breakpoints.hit(id)
-            if state is not None and state.spec.temporary:
-                spent.append(self._breakpoints.remove(id))
-        self._emit(StoppedEvent(thread, stopped))
-        for state in spent:
-            self._emit(BreakpointChanged(state, removed=True))
-        if spent and len(self._roster.executors) > 1:
-            self._background(self._push_breakpoints())
-
-    def _logged(self, executor: Executor, logs: pb.Logs) -> None:
-        if logs.dropped:
-            plural = "" if logs.dropped == 1 else "s"
-            text = f"{logs.dropped} log message{plural} came too fast and were dropped"
-            self._emit(Logged(None, text, 0, logs.dropped))
-        for record in logs.records:
-            self._breakpoints.hit(record.breakpoint)
-            thread = self._roster.wire_thread(executor, record.thread)
-            text = self._breakpoints.log_text(record)
-            self._emit(Logged(thread, text, record.breakpoint))
-
-    def _continued(self, thread: Thread, message: str) -> None:
-        thread.stopped = None
-        self._emit(ContinuedEvent(thread, message))
-
-    def _status(self, executor: Executor, status: pb.BreakpointStatus) -> None:
-        state = self._breakpoints.report(executor.id, status)
-        if state is not None:
-            self._emit(BreakpointChanged(state))
-
-    def _output(self, stream: Literal["stdout", "stderr"], text: str) -> None:
-        self._emit(Output(stream, text))
-
-    def _exited(self, code: int) -> None:
-        self._emit(ProcessExited(code))
-
-    # ---- inside ----------------------------------------------------------------------------------
-
-    def _emit(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ExecutorLost):
+            self._forget(event.executor.id)
         for listener in list(self._listeners):
             listener(event)
 
-    async def _push_breakpoints(self) -> None:
-        # One push at a time: statuses of an older list must not overwrite those of a newer one.
-        async with self._push_lock:
-            for executor in self._roster.executors:
-                command = pb.Command(set_breakpoints=self._breakpoints.message())
-                try:
-                    reply = await executor.ask(command)
-                except ConnectionLost:
-                    continue  # It gets all of them in its next welcome.
-                for status in reply.breakpoints.statuses:
-                    self._status(executor, status)
+    def _output(self, stream: Literal["stdout", "stderr"], text: str) -> None:
+        self._take(Output(stream, text))
 
-    async def _to_all(self, command: Callable[[], pb.Command]) -> None:
-        for executor in self._roster.executors:
-            try:
-                await executor.ask(command())
-            except ConnectionLost:
-                continue
-
-    async def _detach(self, executor: Executor) -> None:
-        command = pb.Command(detach=pb.Detach())
-        # One that is gone or deaf sees the stream close, which has the same effect.
-        with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
-            await asyncio.wait_for(executor.ask(command), DETACH_SECONDS)
-
-    def _background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _exited(self, code: int) -> None:
+        self._take(ProcessExited(code))

@@ -62,6 +62,42 @@ class Faults:
         self._told.pop(executor, None)
 
 
+class SharedFaults:
+    """The filters of all users; executors get one list."""
+
+    def __init__(self) -> None:
+        self._by_user: dict[str, Faults] = {}
+
+    def of(self, user: str) -> Faults:
+        return self._by_user.setdefault(user, Faults())
+
+    def drop(self, user: str) -> None:
+        self._by_user.pop(user, None)
+
+    def message(self) -> pb.SetExceptions:
+        lists = (faults.message().filters for faults in self._by_user.values())
+        return pb.SetExceptions(filters=[one for filters in lists for one in filters])
+
+    def report(self, executor: int, messages: Sequence[str]) -> list[str]:
+        """Takes what an executor says of that list; the users for whom something changed."""
+        changed, start = [], 0
+        for user, faults in self._by_user.items():
+            end = start + len(faults.message().filters)
+            if faults.report(executor, messages[start:end]):
+                changed.append(user)
+            start = end
+        return changed
+
+    def refuse(self, executor: int, message: str) -> None:
+        """The executor takes none of them."""
+        for faults in self._by_user.values():
+            faults.report(executor, [message] * len(faults.message().filters))
+
+    def forget(self, executor: int) -> None:
+        for faults in self._by_user.values():
+            faults.forget(executor)
+
+
 def _to_wire(spec: FaultSpec) -> pb.FaultFilter:
     if spec.kind not in _KINDS:
         raise DebuggerError(f"there is no fault '{spec.kind}': use {', '.join(_KINDS)}")

@@ -1,4 +1,4 @@
-"""The wire: a gRPC server on a private unix socket. The only Python file that knows gRPC.
+"""The wire: gRPC servers, one for each place where we listen. The only Python file that knows gRPC.
 
 One event loop, no threads of our own. Each connection has two tasks: one reads until the stream
 ends; the pulse sends heartbeats and cancels the reader when the executor's stay out. Sending never
@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
 import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
 from opstep_server import eager
+from opstep_server.access import Address, Endpoint
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
@@ -62,6 +65,7 @@ class Connection:
         self._writer: asyncio.Task[None] | None = None
         self._lost: str | None = None
         self._missed = 0
+        self.reader: asyncio.Task[str] | None = None
 
     async def send_command(
         self, command: pb.Command, on_reply: Callable[[pb.Reply], None] | None = None
@@ -144,16 +148,22 @@ class Connection:
 class Server:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._server: grpc.aio.Server | None = None
+        self._servers: list[grpc.aio.Server] = []
         self._folder = ""
         self._readers: set[asyncio.Task[str]] = set()
 
     async def start(self) -> str:
         """Listens, once, on a socket in a folder of its own and returns the address to dial."""
-        if self._server is not None:
-            return self._address
-        self._folder = _private_folder()
-        self._server = grpc.aio.server(
+        address = Address(path=f"{self._folder}/socket")
+        if not self._folder:
+            self._folder = _private_folder()
+            address = Address(path=f"{self._folder}/socket")
+            await self.open(Endpoint(address))
+        return str(address)
+
+    async def open(self, endpoint: Endpoint) -> str:
+        """Listens there too and returns the address to dial: the port may have been 0."""
+        server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -161,31 +171,55 @@ class Server:
             ]
         )
         attach = grpc.stream_stream_rpc_method_handler(
-            self._attach,
+            functools.partial(self._attach, endpoint),
             request_deserializer=pb.FromExecutor.FromString,
             response_serializer=pb.ToExecutor.SerializeToString,
         )
-        self._server.add_generic_rpc_handlers(
+        server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler("opstep.proto.DebugServer", {"Attach": attach})]
         )
-        self._server.add_insecure_port(self._address)
-        await self._server.start()
-        return self._address
+        address = endpoint.address
+        # gRPC makes the socket; nobody else may open it, not even for a moment.
+        mask = os.umask(0o177)
+        try:
+            if endpoint.key:
+                credentials = grpc.ssl_server_credentials([(endpoint.key, endpoint.certificate)])
+                port = server.add_secure_port(str(address), credentials)
+            else:
+                port = server.add_insecure_port(str(address))
+        except (RuntimeError, ValueError):
+            port = 0
+        finally:
+            os.umask(mask)
+        if not port:
+            raise DebuggerError(f"cannot listen at {address}: is something else listening there?")
+        await server.start()
+        self._servers.append(server)
+        return str(address if address.path else replace(address, port=port))
 
     async def stop(self) -> None:
-        if self._server is not None:
-            server, self._server = self._server, None
-            # Streams that we end ourselves end well, for both sides.
-            for reader in self._readers:
-                reader.cancel()
-            await server.stop(STOP_SECONDS)
+        servers, self._servers = self._servers, []
+        # Streams that we end ourselves end well, for both sides.
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*(server.stop(STOP_SECONDS) for server in servers))
+        if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
 
-    @property
-    def _address(self) -> str:
-        return f"unix:{self._folder}/socket"
+    def drop(self, connection: Connection) -> None:
+        """Ends the executor's stream; it is told as lost."""
+        if connection.reader is not None:
+            connection.reader.cancel()
 
-    async def _attach(self, _requests: Any, context: _Context) -> None:
+    async def _attach(self, endpoint: Endpoint, _requests: Any, context: _Context) -> None:
+        if not endpoint.admits(_token(context)):
+            # Before anything is read or written.
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "the token is missing or wrong: OPSTEP_TOKEN_FILE must name a file with the "
+                "debug server's token",
+            )
         hello = await self._hello(context)
         if hello is None:
             return
@@ -195,6 +229,7 @@ class Server:
         connection._send(pb.ToExecutor(welcome=welcome))
         reader = asyncio.create_task(connection._read(self._listener))
         pulse = asyncio.create_task(connection._pulse(reader))
+        connection.reader = reader
         self._readers.add(reader)
         # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
         with contextlib.suppress(asyncio.CancelledError):
@@ -229,6 +264,13 @@ class Server:
             else:
                 return message.hello
         return None
+
+
+def _token(context: _Context) -> str | None:
+    for name, value in context.invocation_metadata() or ():
+        if name == "authorization" and isinstance(value, str):
+            return value.removeprefix("Bearer ")
+    return None
 
 
 async def _refuse(context: _Context, error: str) -> None:

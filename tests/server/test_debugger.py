@@ -349,7 +349,7 @@ def test_losing_an_executor_while_a_command_is_pending_is_one_clear_error():
 def test_detach_tells_every_executor_and_does_not_wait_for_the_deaf(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("opstep_server.debugger.DETACH_SECONDS", 0.2)
+    monkeypatch.setattr("opstep_server.hub.DETACH_SECONDS", 0.2)
 
     async def run() -> None:
         async with session() as s:

@@ -1,0 +1,143 @@
+"""Who may connect: addresses, tokens and TLS.
+
+A unix socket is for its owner only. TCP on this machine needs a token, beyond it TLS as well.
+Tokens live in files that nobody else can read, and are shown nowhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass, field
+
+from opstep_server.model import DebuggerError
+
+# A unix socket's path has room for so many bytes.
+MAX_PATH = 107
+_MIN_TOKEN = 16
+
+
+@dataclass(frozen=True)
+class Address:
+    """`unix:/path` or `host:port`."""
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """Reachable from this machine only."""
+        if self.path or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where to listen, and what whoever connects there must show."""
+
+    address: Address
+    token_file: str = ""
+    token: str = field(default="", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+
+    def admits(self, token: str | None) -> bool:
+        if not self.token:
+            return True
+        return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+
+
+def parse_address(text: str) -> Address:
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if not path:
+            raise DebuggerError("the address 'unix:' names no socket: write unix:/path")
+        path = os.path.abspath(path)
+        if len(os.fsencode(path)) > MAX_PATH:
+            raise DebuggerError(f"the path of a unix socket has at most {MAX_PATH} bytes: {path}")
+        return Address(path=path)
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise DebuggerError(f"'{text}' is no address: write unix:/path or host:port")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise DebuggerError(f"'{text}' is no address: write [{host}]:{port}")
+    if not host:
+        raise DebuggerError(f"'{text}' names no host: write 127.0.0.1:{port} for this machine only")
+    return Address(host=host, port=int(port))
+
+
+def listening(
+    address: str, token_file: str | None = None, cert: str | None = None, key: str | None = None
+) -> Endpoint:
+    """What is needed to listen there; a token is made when this machine's TCP is given none."""
+    where = parse_address(address)
+    if bool(cert) != bool(key):
+        raise DebuggerError("TLS needs both a certificate and its key")
+    if not where.loopback and not (cert and token_file):
+        raise DebuggerError(
+            f"{address} can be reached from other machines: "
+            "give a TLS certificate, its key and a token file"
+        )
+    if not where.path and not token_file:
+        token_file = make_token_file()
+    return Endpoint(
+        where,
+        token_file or "",
+        read_token(token_file) if token_file else "",
+        _read(cert, "the TLS certificate") if cert else b"",
+        _read_private(key, "the TLS key") if key else b"",
+    )
+
+
+def make_token_file() -> str:
+    """A new token in a file of its own that only we can read."""
+    descriptor, path = tempfile.mkstemp(prefix="opstep-token-")
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+    return path
+
+
+def read_token(path: str) -> str:
+    text = _read_private(path, "the token file").decode("ascii", "replace").strip()
+    if not text.isprintable() or " " in text or "�" in text:
+        raise DebuggerError(f"the token in {path} is not one word of printable ASCII")
+    if len(text) < _MIN_TOKEN:
+        raise DebuggerError(f"the token in {path} is shorter than {_MIN_TOKEN} characters")
+    return text
+
+
+def _read(path: str, what: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1 << 20)
+    except OSError as error:
+        raise DebuggerError(f"cannot read {what} {path}: {error.strerror}") from error
+
+
+def _read_private(path: str, what: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise DebuggerError(f"{what} {path} is no file")
+            if status.st_mode & 0o077 or status.st_uid not in (os.geteuid(), 0):
+                raise DebuggerError(f"{what} {path} can be read by others: chmod 600 it")
+            return file.read(1 << 20)
+    except OSError as error:
+        raise DebuggerError(f"cannot read {what} {path}: {error.strerror}") from error

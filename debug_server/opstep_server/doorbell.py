@@ -1,0 +1,112 @@
+"""Processes that can be attached to: each has a socket, its doorbell, in a folder of its user.
+
+One line is asked and one answered: `who` tells what runs there, `ring unix:/path` has the process
+dial the debug server that listens at that socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import Any
+
+from opstep_server.model import DebuggerError
+
+SECONDS = 2.0
+_MAX_LINE = 64 << 10
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a process says of itself."""
+
+    pid: int
+    argv: tuple[str, ...]
+    policy: str
+    # Somebody debugs it now.
+    attached: bool
+    # The debug server that it is connected to; empty when there is none.
+    server: str
+
+
+def folders() -> list[str]:
+    """Where doorbells are: those that are there and are only ours."""
+    places = []
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        places.append(os.path.join(runtime, "opstep"))
+    places.append(f"/tmp/opstep-{os.geteuid()}")
+    return [place for place in places if _private(place)]
+
+
+async def running() -> list[Running]:
+    """All that answer, by process id. Sockets that nobody listens at any more are taken away."""
+    names = [(folder, name) for folder in folders() for name in os.listdir(folder)]
+    bells = [os.path.join(folder, name) for folder, name in names if name.isdigit()]
+    answers = await asyncio.gather(*(_who(path) for path in bells))
+    return sorted((a for a in answers if a is not None), key=lambda answer: answer.pid)
+
+
+async def ring(pid: int, address: str) -> None:
+    """Has the process dial the address; returns when it has begun to."""
+    paths = [path for folder in folders() if os.path.exists(path := f"{folder}/{pid}")]
+    problem = f"process {pid} has no doorbell: 'opstep ps' lists the processes that have one"
+    for path in paths:
+        try:
+            answer = await _ask(path, f"ring {address}")
+        except (ConnectionRefusedError, FileNotFoundError):
+            continue
+        except (OSError, asyncio.TimeoutError, ValueError):
+            problem = f"process {pid} does not answer its doorbell"
+            continue
+        if "error" not in answer:
+            return
+        problem = str(answer["error"])
+    raise DebuggerError(problem)
+
+
+async def _who(path: str) -> Running | None:
+    try:
+        answer = await _ask(path, "who")
+        return Running(
+            pid=int(answer["pid"]),
+            argv=tuple(str(word) for word in answer["argv"]),
+            policy=str(answer["policy"]),
+            attached=bool(answer["attached"]),
+            server=str(answer["server"]),
+        )
+    except ConnectionRefusedError:
+        # Its process ended without a chance to clean up.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    except (OSError, asyncio.TimeoutError, ValueError, KeyError, TypeError):
+        pass  # Busy with another caller, or no doorbell of ours.
+    return None
+
+
+async def _ask(path: str, line: str) -> dict[str, Any]:
+    async def talk() -> dict[str, Any]:
+        reader, writer = await asyncio.open_unix_connection(path, limit=_MAX_LINE)
+        try:
+            writer.write(line.encode() + b"\n")
+            await writer.drain()
+            answer = json.loads((await reader.readline()).decode("utf-8", "replace"))
+            if not isinstance(answer, dict):
+                raise ValueError("a doorbell answers with an object")
+            return answer
+        finally:
+            writer.close()
+
+    return await asyncio.wait_for(talk(), SECONDS)
+
+
+def _private(folder: str) -> bool:
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return ours and not status.st_mode & 0o077

@@ -1,0 +1,220 @@
+"""What all users of a debugger share: where it listens, who is connected, what everybody has set.
+
+Everything happens on one event loop. What arrives from executors is worked in at once and in order
+(`joined`, `received`, `lost`), so the state that users see is never older than their event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from opstep_server.breakpoints import Breakpoints
+from opstep_server.faults import SharedFaults
+from opstep_server.model import (
+    BreakpointChanged,
+    ContinuedEvent,
+    DebuggerError,
+    Event,
+    Executor,
+    ExecutorJoined,
+    ExecutorLost,
+    FaultsChanged,
+    Logged,
+    StoppedEvent,
+    Thread,
+)
+from opstep_server.roster import Roster
+from opstep_server.transport import Connection, ConnectionLost, Server
+from opstep_server.wire import debug_pb2 as pb
+
+DETACH_SECONDS = 2.0
+
+Take = Callable[[Event], None]
+
+
+class Hub:
+    """Users come and go; while there is none, executors run as if there were no debugger."""
+
+    def __init__(self) -> None:
+        self.server = Server(self)
+        self.roster = Roster(self._emit)
+        self.breakpoints = Breakpoints()
+        self.faults = SharedFaults()
+        # The next executor stops at its first op.
+        self.stop_first = False
+        self._users: dict[str, Take] = {}
+        self._names = itertools.count(1)
+        self._push_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ---- users -----------------------------------------------------------------------------------
+
+    def enter(self, take: Take) -> str:
+        """A new user, who is told of everything by `take`; what is his begins with the result."""
+        user = f"{next(self._names)}/"
+        self._users[user] = take
+        if len(self._users) == 1 and self.roster.executors:
+            self._background(self._tell_presence())
+        return user
+
+    async def leave(self, user: str) -> None:
+        """All that he had set goes with him; when he was the last one, stopped threads go on."""
+        if self._users.pop(user, None) is None:
+            return
+        if not self._users:
+            await self._tell_presence()
+        self.breakpoints.drop(user)
+        self.faults.drop(user)
+        await self.push_breakpoints()
+        await self.push_faults()
+
+    async def close(self) -> None:
+        self._users.clear()
+        await self.server.stop()
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _emit(self, event: Event) -> None:
+        for take in list(self._users.values()):
+            take(event)
+
+    def _emit_to(self, owner: str, event: Event) -> None:
+        """To the user whose breakpoint it is about."""
+        take = self._users.get(owner.partition("/")[0] + "/")
+        if take is not None:
+            take(event)
+
+    async def _tell_presence(self) -> None:
+        present = bool(self._users)
+        await self.to_all(lambda: pb.Command(set_presence=pb.SetPresence(present=present)))
+
+    # ---- what executors are to have --------------------------------------------------------------
+
+    async def push_breakpoints(self) -> None:
+        # One push at a time: statuses of an older list must not overwrite those of a newer one.
+        async with self._push_lock:
+            for executor in self.roster.executors:
+                command = pb.Command(set_breakpoints=self.breakpoints.message())
+                try:
+                    reply = await executor.ask(command)
+                except ConnectionLost:
+                    continue  # It gets all of them in its next welcome.
+                for status in reply.breakpoints.statuses:
+                    self._status(executor, status)
+
+    async def push_faults(self) -> None:
+        async with self._push_lock:
+            for executor in self.roster.executors:
+                command = pb.Command(set_exceptions=self.faults.message())
+                try:
+                    reply = await executor.ask(command)
+                except ConnectionLost:
+                    continue
+                except DebuggerError as error:
+                    # Its policy is against all of them.
+                    self.faults.refuse(executor.id, str(error))
+                else:
+                    self.faults.report(executor.id, reply.faults.messages)
+
+    async def to_all(self, command: Callable[[], pb.Command]) -> None:
+        for executor in self.roster.executors:
+            try:
+                await executor.ask(command())
+            except ConnectionLost:
+                continue
+
+    async def detach(self, executor: Executor) -> None:
+        command = pb.Command(detach=pb.Detach())
+        # One that is gone or deaf sees the stream close, which has the same effect.
+        with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
+            await asyncio.wait_for(executor.ask(command), DETACH_SECONDS)
+
+    # ---- what executors tell ---------------------------------------------------------------------
+
+    def joined(self, connection: Connection) -> pb.Welcome:
+        for known in self.roster.executors:
+            # It came back before we noticed that it was gone.
+            if known.hello.identity and known.hello.identity == connection.hello.identity:
+                self.server.drop(known.connection)
+        executor = self.roster.join(connection)
+        welcome = pb.Welcome(
+            breakpoints=self.breakpoints.message(),
+            exceptions=self.faults.message(),
+            stop_on_entry=self.stop_first,
+            present=bool(self._users),
+        )
+        self.stop_first = False
+        self._emit(ExecutorJoined(executor))
+        return welcome
+
+    def received(self, connection: Connection, message: pb.FromExecutor) -> None:
+        executor = self.roster.executor(connection)
+        kind = message.WhichOneof("message")
+        if kind == "stopped":
+            self._stopped(executor, message.stopped)
+        elif kind == "continued":
+            thread = self.roster.wire_thread(executor, message.continued.thread)
+            if thread.stopped is not None:
+                self.continued(thread, message.continued.message)
+        elif kind == "thread":
+            self.roster.thread_event(executor, message.thread)
+        elif kind == "program":
+            self.roster.compiled(executor, message.program)
+        elif kind == "breakpoint":
+            self._status(executor, message.breakpoint.status)
+        elif kind == "logs":
+            self._logged(executor, message.logs)
+        elif kind == "faults":
+            for user in self.faults.report(executor.id, message.faults.messages):
+                self._emit_to(user, FaultsChanged(self.faults.of(user).problems))
+
+    def lost(self, connection: Connection, message: str) -> None:
+        executor = self.roster.leave(connection)
+        self.faults.forget(executor.id)
+        for state in self.breakpoints.forget(executor.id):
+            self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
+        self._emit(ExecutorLost(executor, message))
+
+    def continued(self, thread: Thread, message: str) -> None:
+        thread.stopped = None
+        self._emit(ContinuedEvent(thread, message))
+
+    def _stopped(self, executor: Executor, stopped: pb.Stopped) -> None:
+        thread = self.roster.wire_thread(executor, stopped.thread)
+        thread.stopped = stopped
+        spent = []
+        for id in stopped.breakpoints:
+            state = self.breakpoints.hit(id)
+            if state is not None and state.spec.temporary:
+                spent.append((self.breakpoints.owner(id), self.breakpoints.remove(id)))
+        self._emit(StoppedEvent(thread, stopped))
+        for owner, state in spent:
+            self._emit_to(owner, BreakpointChanged(state, removed=True))
+        if spent and len(self.roster.executors) > 1:
+            self._background(self.push_breakpoints())
+
+    def _logged(self, executor: Executor, logs: pb.Logs) -> None:
+        if logs.dropped:
+            plural = "" if logs.dropped == 1 else "s"
+            text = f"{logs.dropped} log message{plural} came too fast and were dropped"
+            self._emit(Logged(None, text, 0, logs.dropped))
+        for record in logs.records:
+            self.breakpoints.hit(record.breakpoint)
+            thread = self.roster.wire_thread(executor, record.thread)
+            text = self.breakpoints.log_text(record)
+            owner = self.breakpoints.owner(record.breakpoint)
+            self._emit_to(owner, Logged(thread, text, record.breakpoint))
+
+    def _status(self, executor: Executor, status: pb.BreakpointStatus) -> None:
+        state = self.breakpoints.report(executor.id, status)
+        if state is not None:
+            self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
