@@ -1,7 +1,6 @@
 #include "base/tensor.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 namespace opstep {
@@ -45,12 +44,6 @@ bool Dims::operator==(const Dims& other) const {
 }
 
 std::string VarType::ToString() const { return std::string(NameOf(dtype)) + dims.ToString(); }
-
-std::shared_ptr<void> AllocateAligned(size_t bytes) {
-  void* p = std::aligned_alloc(kAlignment, std::max(Align(bytes), kAlignment));
-  if (p == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
-  return std::shared_ptr<void>(p, [](void* q) { std::free(q); });
-}
 
 Tensor::Tensor(const VarType& type) : dtype(type.dtype), dims(type.dims) {
   numel = dims.numel();

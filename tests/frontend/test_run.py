@@ -155,6 +155,21 @@ def test_a_fetched_array_is_the_callers_own(world) -> None:
     assert second.tolist() == [6, 7]
 
 
+def test_a_large_result_that_was_dropped_is_memory_for_the_next_one(world) -> None:
+    x = layers.data("x", [1 << 18])
+    y = x + 1
+
+    def run(value: int) -> np.ndarray:
+        return world.exe.run(world.main, {"x": np.full(1 << 18, value, np.float32)}, [y])[0]
+
+    kept, dropped = run(1), run(2)
+    address = dropped.ctypes.data
+    del dropped
+    again = run(3)
+    assert again.ctypes.data == address != kept.ctypes.data
+    assert np.all(kept == 2) and np.all(again == 4)
+
+
 def test_scopes(world) -> None:
     w = world.main.global_block().create_parameter("w", [2])
     y = w * 2
