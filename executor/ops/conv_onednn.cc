@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/conv_direct.h"
 #include "ops/onednn.h"
 #include "ops/scratch.h"
 #include "ops/threads.h"
@@ -343,6 +344,7 @@ class BackWeights : public ConvBackWeights {
 
 std::shared_ptr<const ConvForward> ConvForward::Make(const ConvShape& shape, bool bias,
                                                      const Tensor* w) {
+  if (auto direct = MakeDirectConv(shape, w)) return direct;
   return TryMake<Forward>(shape, bias, w);
 }
 

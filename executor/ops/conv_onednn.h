@@ -11,7 +11,7 @@ namespace opstep {
 // alone. `Make` gives null where oneDNN has nothing to offer. A W that is known by then is brought
 // into its format once.
 
-// Y = X * W + B; B may be null.
+// Y = X * W + B; B may be null. On our own code where that is faster.
 class ConvForward {
  public:
   static std::shared_ptr<const ConvForward> Make(const ConvShape& shape, bool bias,
