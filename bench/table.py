@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -30,7 +31,12 @@ def speed_ratio(ours: float, peer: float, *, higher_is_better: bool = False) -> 
 def interleaved(
     runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.5
 ) -> dict[str, float]:
-    """Best time in seconds of each, taken in turns so that a noisy moment hits all of them."""
+    """Best time in seconds of each, taken in turns so that a noisy moment hits all of them.
+
+    With threads each turn begins with a rest: after its work a library's threads spin on for some
+    milliseconds and would take a core from the one whose turn is next.
+    """
+    rest = 0.02 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
     best = {name: float("inf") for name in runs}
     for run in runs.values():  # warm caches, compile plans
         run()
@@ -39,9 +45,13 @@ def interleaved(
     rounds = 0
     while time.perf_counter() < end or rounds < 5:
         for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
+            if rest:
+                time.sleep(rest)
+                run()  # wakes its threads
+            for _ in range(5):
+                start = time.perf_counter()
+                run()
+                best[name] = min(best[name], time.perf_counter() - start)
         rounds += 1
     return best
 
