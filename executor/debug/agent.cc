@@ -15,35 +15,20 @@ struct Agent {
   std::mutex connecting;  // taken before `mutex`
   std::mutex mutex;
   std::shared_ptr<Session> session;
+  // The wire's library was used in this process, or in the one that it was forked from.
+  bool used = false;
   bool forked = false;
 };
 
 // Never destroyed, so that threads which outlast main find it.
 std::atomic<Agent*> the_agent{new Agent};
 
-}  // namespace
-
-void DebugConnect(AgentOptions options) {
-  Agent& agent = *the_agent;
-  OPSTEP_CHECK(!options.address.empty(),
-               "the debug server's address is empty: give unix:/path or host:port");
-  // One at a time: a session that is not closed must not be dropped.
-  std::lock_guard connecting(agent.connecting);
-  DebugDisconnect();
+std::shared_ptr<Session> Current(Agent& agent) {
   std::lock_guard lock(agent.mutex);
-  OPSTEP_CHECK(
-      !agent.forked,
-      "a forked process cannot be debugged: start it with the 'spawn' method of multiprocessing");
-  // A process that ends without Python's help must still join the threads before libraries are torn
-  // down.
-  static const int registered = std::atexit(DebugDisconnect);
-  (void)registered;
-  agent.session = std::make_shared<Session>(std::move(options));
-  agent.session->Start();
+  return agent.session;
 }
 
-void DebugDisconnect() {
-  Agent& agent = *the_agent;
+void Disconnect(Agent& agent) {
   std::shared_ptr<Session> session;
   {
     std::lock_guard lock(agent.mutex);
@@ -52,16 +37,61 @@ void DebugDisconnect() {
   if (session) session->Close();
 }
 
-bool DebugAttached() {
-  Agent& agent = *the_agent;
+// With `connecting` held: a session that is not closed must not be dropped.
+std::shared_ptr<Session> Replace(Agent& agent, AgentOptions options) {
+  Disconnect(agent);
   std::lock_guard lock(agent.mutex);
-  return agent.session && agent.session->attached();
+  OPSTEP_CHECK(!agent.forked,
+               "a process that was forked from a debugged one cannot be debugged: start it with "
+               "the 'spawn' method of multiprocessing");
+  // A process that ends without Python's help must still join the threads before libraries are torn
+  // down.
+  static const int registered = std::atexit(DebugDisconnect);
+  (void)registered;
+  agent.used = true;
+  agent.session = std::make_shared<Session>(std::move(options));
+  return agent.session;
+}
+
+}  // namespace
+
+void DebugConnect(AgentOptions options) {
+  Agent& agent = *the_agent;
+  OPSTEP_CHECK(!options.address.empty(),
+               "the debug server's address is empty: give unix:/path or host:port");
+  std::lock_guard connecting(agent.connecting);
+  Replace(agent, std::move(options))->Start();
+}
+
+void DebugRing(const std::string& address, const AgentOptions& options) {
+  Agent& agent = *the_agent;
+  OPSTEP_CHECK(address.rfind("unix:/", 0) == 0, "a ring names a unix socket to dial, unix:/path");
+  std::lock_guard connecting(agent.connecting);
+  if (const auto session = Current(agent)) {
+    const AgentState state = session->state();
+    OPSTEP_CHECK(state.server.empty(), "this process is connected to the debug server at ",
+                 state.server, " already");
+    if (state.wanted && session->Invite(address)) return;
+  }
+  AgentOptions guests = options;
+  guests.address.clear();
+  guests.wait_seconds = 0;
+  const std::shared_ptr<Session> session = Replace(agent, std::move(guests));
+  session->Invite(address);
+  session->Start();
+}
+
+void DebugDisconnect() { Disconnect(*the_agent); }
+
+AgentState DebugState() {
+  const auto session = Current(*the_agent);
+  return session ? session->state() : AgentState{};
 }
 
 void DebugForgetAfterFork() {
   // Another thread may have held the parent's lock: it is left as it is.
   Agent* const parent = the_agent.exchange(new Agent);
-  the_agent.load()->forked = parent->forked || parent->session;
+  the_agent.load()->forked = parent->forked || parent->used;
   if (parent->session) parent->session->Abandon();
 }
 

@@ -11,7 +11,11 @@ namespace opstep {
 // is the process's Hook. There is one at the most.
 
 struct AgentOptions {
-  std::string address;  // "unix:/path" or "host:port"
+  // "unix:/path" or "host:port"; empty: only servers that ring are dialled.
+  std::string address;
+  std::string token;              // empty: none
+  std::string root_certificates;  // PEM; empty: no TLS
+  std::string policy = "full";    // or "observe", "log-only"
   // The first run waits so long for the server, once.
   double wait_seconds = 0.2;
   // A thread that is stopped when the server goes away waits for the next one instead of going on.
@@ -28,10 +32,21 @@ void DebugConnect(AgentOptions options);
 // Says goodbye; stopped threads go on. Takes at most about a second, and must be called without
 // Python's lock. Nothing happens when there is no agent.
 void DebugDisconnect();
-// A server is attached now.
-bool DebugAttached();
-// In a forked child, where the agent's threads do not exist: leaves the server to the parent. Such
-// a child cannot be debugged.
+
+struct AgentState {
+  bool wanted = false;    // there is an agent, and it has not given up
+  bool attached = false;  // somebody debugs this process
+  std::string server;     // that it is connected to; empty when there is none
+  std::string refused;    // why it gave up
+};
+AgentState DebugState();
+
+// A server at this unix socket wants to be dialled; `options` are used when there is no agent yet.
+// Throws when another one is connected.
+void DebugRing(const std::string& address, const AgentOptions& options);
+
+// In a forked child, where the agent's threads do not exist: leaves the server to the parent. The
+// child can be debugged only when its parent never was: gRPC does not live on in a child.
 void DebugForgetAfterFork();
 
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.

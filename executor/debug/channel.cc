@@ -26,21 +26,26 @@ constexpr size_t kQueueLimit = 64 << 20;
 
 using Stream = grpc::ClientReaderWriter<proto::FromExecutor, proto::ToExecutor>;
 
-std::unique_ptr<proto::DebugServer::Stub> Dial(const std::string& address) {
+std::unique_ptr<proto::DebugServer::Stub> Dial(const Destination& to) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(Channel::kMessageLimit);
   args.SetMaxSendMessageSize(Channel::kMessageLimit);
   // Each attempt has a connection of its own, so that only our pauses count, and no proxy sees it.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return proto::DebugServer::NewStub(
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+  auto credentials = grpc::InsecureChannelCredentials();
+  if (!to.root_certificates.empty()) {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = to.root_certificates;
+    credentials = grpc::SslCredentials(tls);
+  }
+  return proto::DebugServer::NewStub(grpc::CreateCustomChannel(to.address, credentials, args));
 }
 
 }  // namespace
 
 struct Channel::Impl {
-  std::string address;
+  Destination home;
   proto::Hello hello;
   ChannelListener* listener;
 
@@ -51,8 +56,13 @@ struct Channel::Impl {
   // Of the attempt that runs; null between attempts.
   grpc::ClientContext* context = nullptr;
   Stream* stream = nullptr;
-  bool writing = false;  // the writer uses `stream`
+  bool writing = false;        // the writer uses `stream`
+  std::string at;              // address of the attempt that runs, or of the last one
+  std::string guest;           // to be dialled next
+  bool guest_is_here = false;  // the stream is a guest's
   bool welcomed = false;
+  bool leaving = false;   // the guest's stream ends, the channel does not
+  bool said_all = false;  // of this stream
   bool closing = false;
   bool cut_off = false;
   bool writer_done = false;
@@ -77,10 +87,13 @@ void Channel::Impl::ReadLoop() {
     std::string why;
     bool final = false;
     const bool welcomed_once = RunStream(&why, &final);
+    const bool alone = home.address.empty() && !listener->WaitsForGuest();
     bool stop;
     {
       std::lock_guard lock(mutex);
-      stop = closing || final;
+      // What a guest says is final for the guest only.
+      if (!home.address.empty() && std::exchange(guest_is_here, false)) final = false;
+      stop = closing || final || (alone && guest.empty());
       closing = stop;
     }
     changed.notify_all();
@@ -88,7 +101,12 @@ void Channel::Impl::ReadLoop() {
     if (stop) return;
     if (welcomed_once) pause = kFirstPause;
     std::unique_lock lock(mutex);
-    if (changed.wait_for(lock, pause, [&] { return closing; })) {
+    const auto woken = [&] { return closing || !guest.empty(); };
+    if (home.address.empty())
+      changed.wait(lock, woken);
+    else
+      changed.wait_for(lock, pause, woken);
+    if (closing) {
       lock.unlock();
       listener->OnClosed("closed", true);
       return;
@@ -112,19 +130,25 @@ bool Channel::Impl::Accept(const proto::Welcome& welcome, std::string* why) {
 
 bool Channel::Impl::RunStream(std::string* why, bool* final) {
   grpc::ClientContext attempt;
-  std::unique_ptr<proto::DebugServer::Stub> stub = Dial(address);
+  Destination to = home;
   {
     std::lock_guard lock(mutex);
     if (closing) {
       *why = "closed";
       return false;
     }
+    guest_is_here = !guest.empty();
+    if (guest_is_here)
+      to = {.address = std::exchange(guest, ""), .token = "", .root_certificates = ""};
+    at = to.address;
     context = &attempt;
     queue.clear();
     queue_bytes = 0;
-    cut_off = false;
+    cut_off = leaving = said_all = false;
     missed = 0;
   }
+  if (!to.token.empty()) attempt.AddMetadata("authorization", "Bearer " + to.token);
+  const std::unique_ptr<proto::DebugServer::Stub> stub = Dial(to);
   std::unique_ptr<Stream> opened = stub->Attach(&attempt);
   proto::FromExecutor first;
   *first.mutable_hello() = hello;
@@ -164,7 +188,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     changed.wait(lock, [&] { return !writing; });
     stream = nullptr;
     context = nullptr;
-    welcomed = false;
+    welcomed = leaving = false;
     if (why->empty()) {
       *why = cut_off                       ? "the debug server does not read what it is sent"
              : missed >= kMissedHeartbeats ? "the debug server has not been heard of for 6 s"
@@ -173,17 +197,24 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   }
   const grpc::Status status = opened->Finish();
   if (!accepted && !*final && !status.error_message().empty()) *why = status.error_message();
+  // The token does not get better by itself.
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) *final = true;
   return accepted;
 }
 
 void Channel::Impl::WriteLoop() {
   std::unique_lock lock(mutex);
   Clock::time_point beat = Clock::now() + kHeartbeat;
-  bool said_all = false;
   while (true) {
-    if (closing) {
-      if (!stream || !welcomed || Clock::now() >= flush_until) break;
-      if (queue.empty()) {
+    if (closing || leaving) {
+      const bool late = Clock::now() >= flush_until;
+      if (closing && (!stream || !welcomed || late)) break;
+      if (!closing && late) {
+        Cancel();
+        changed.wait(lock, [&] { return closing || !leaving; });
+        continue;
+      }
+      if (stream && queue.empty()) {
         // The server ends the stream when it has read everything; only a deaf one is cancelled.
         if (!said_all) {
           said_all = true;
@@ -234,9 +265,9 @@ void Channel::Impl::WriteLoop() {
   changed.notify_all();
 }
 
-Channel::Channel(std::string address, proto::Hello hello, ChannelListener* listener)
+Channel::Channel(Destination destination, proto::Hello hello, ChannelListener* listener)
     : impl_(std::make_unique<Impl>()) {
-  impl_->address = std::move(address);
+  impl_->home = std::move(destination);
   impl_->hello = std::move(hello);
   impl_->listener = listener;
 }
@@ -251,6 +282,27 @@ void Channel::Start() {
   impl->reader = std::thread([impl] { impl->ReadLoop(); });
 }
 
+bool Channel::Invite(std::string guest) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (impl_->closing || impl_->welcomed || !impl_->guest.empty()) return false;
+    impl_->guest = std::move(guest);
+    // An attempt at a server that is not there must not keep the guest waiting.
+    impl_->Cancel();
+  }
+  impl_->changed.notify_all();
+  return true;
+}
+
+bool Channel::EndGuest() {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->guest_is_here || impl_->home.address.empty()) return false;
+  impl_->leaving = true;
+  impl_->flush_until = Clock::now() + kFlush;
+  impl_->changed.notify_all();
+  return true;
+}
+
 void Channel::Send(proto::FromExecutor message) {
   {
     std::lock_guard lock(impl_->mutex);
@@ -263,6 +315,17 @@ void Channel::Send(proto::FromExecutor message) {
     }
   }
   impl_->changed.notify_all();
+}
+
+void Channel::Flush() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->changed.wait_for(
+      lock, kFlush, [&] { return !impl_->stream || (impl_->queue.empty() && !impl_->writing); });
+}
+
+std::string Channel::address() {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->at;
 }
 
 void Channel::CloseSoon() {

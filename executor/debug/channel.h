@@ -17,10 +17,21 @@ class ChannelListener {
   virtual void OnCommand(const proto::Command& command) = 0;
   // A stream that had been welcomed ended, or (`final`) there will be no other attempt.
   virtual void OnClosed(const std::string& why, bool final) = 0;
+  // There is nobody to dial: is there something that waits for the next guest?
+  virtual bool WaitsForGuest() = 0;
+};
+
+// Where a debug server is and what it wants to see.
+struct Destination {
+  std::string address;            // "unix:/path" or "host:port"
+  std::string token;              // empty: none
+  std::string root_certificates;  // PEM; empty: no TLS
 };
 
 // The stream to the debug server: dials, says hello, reads, writes, and dials again with growing
-// pauses (0.1 s to 5 s) until it is closed.
+// pauses (0.1 s to 5 s) until it is closed. A guest is a server that asked to be dialled: once,
+// between two attempts at the destination. Without a destination a channel lives as long as its
+// guest, or (Listener::WaitsForGuest) until the next one comes.
 //
 // Threads, both started by Start:
 //   reader  dials and reads; blocks in the network, or in a pause between two attempts. Calls the
@@ -36,15 +47,23 @@ class Channel {
   static constexpr uint32_t kProtocol = 2;
   static constexpr size_t kMessageLimit = 4 << 20;
 
-  // "unix:/path" or "host:port".
-  Channel(std::string address, proto::Hello hello, ChannelListener* listener);
+  // An empty address: only guests are dialled.
+  Channel(Destination destination, proto::Hello hello, ChannelListener* listener);
   ~Channel();
   Channel(const Channel&) = delete;
 
   void Start();
+  // Dials this address at once; false when there is a stream already, or never will be.
+  bool Invite(std::string guest);
   // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly
   // that the queue is full is cut off: a reply that is lost must not look like one that is late.
   void Send(proto::FromExecutor message);
+  // Waits up to a second until what was sent is written.
+  void Flush();
+  // Of the stream, or of the last one.
+  std::string address();
+  // Ends the stream of a guest; the destination is dialled again. False when it is no guest's.
+  bool EndGuest();
   // No other attempt; what is queued is still written. May be called from any thread.
   void CloseSoon();
   void Close();

@@ -70,6 +70,13 @@ void Run(const proto::Command& command, CommandTarget& target) {
     case proto::Command::kDetach:
       reply.mutable_done();
       return target.Detach(std::move(reply));
+    case proto::Command::kSetPresence:
+      target.SetPresence(command.set_presence().present());
+      reply.mutable_done();
+      break;
+    case proto::Command::kTerminate:
+      reply.mutable_done();
+      return target.Terminate(std::move(reply));
     case proto::Command::kListPrograms:
       *reply.mutable_programs() = target.Programs();
       break;

@@ -15,6 +15,9 @@ class CommandTarget {
   virtual void Resume(const proto::Resume& wanted, proto::Reply answer) = 0;
   virtual void Pause(uint32_t thread) = 0;
   virtual void Detach(proto::Reply answer) = 0;
+  virtual void SetPresence(bool present) = 0;
+  // The answer is on its way before the process is ended.
+  virtual void Terminate(proto::Reply answer) = 0;
   virtual proto::Programs Programs() = 0;
   // Throws for a program that is not known or gone.
   virtual std::shared_ptr<const Plan> PlanOf(uint32_t program) = 0;

@@ -3,7 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <random>
+
+#include "debug/policy.h"
 
 namespace opstep {
 namespace {
@@ -11,6 +15,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::atomic<uint64_t> sessions{0};
+
+// Another one in a forked child.
+const std::string& Identity() {
+  static std::string identity;
+  static pid_t of = 0;
+  if (of != ::getpid()) {
+    of = ::getpid();
+    std::random_device random;
+    char text[33] = "";
+    for (int i = 0; i < 4; ++i) std::snprintf(text + 8 * i, 9, "%08x", random());
+    identity = text;
+  }
+  return identity;
+}
 
 proto::Hello MakeHello(const AgentOptions& options) {
   proto::Hello hello;
@@ -22,6 +40,8 @@ proto::Hello MakeHello(const AgentOptions& options) {
   for (const std::string& arg : options.argv) hello.add_argv(arg);
   hello.set_opstep_version(options.version);
   hello.set_rank(options.rank);
+  hello.set_policy(PolicyNamed(options.policy));
+  hello.set_identity(Identity());
   return hello;
 }
 
@@ -43,8 +63,14 @@ proto::ProgramEvent Describe(const Plan& plan) {
 
 Session::Session(AgentOptions options)
     : options_(std::move(options)),
+      policy_(PolicyNamed(options_.policy)),
       id_(++sessions),
-      channel_(std::make_unique<Channel>(options_.address, MakeHello(options_), this)) {}
+      channel_(std::make_unique<Channel>(
+          Destination{options_.address, options_.token, options_.root_certificates},
+          MakeHello(options_), this)) {
+  OPSTEP_CHECK(policy_ != proto::POLICY_UNSPECIFIED,
+               "the debugger's policy is full, observe or log-only, not '", options_.policy, "'");
+}
 
 void Session::Start() {
   wait_until_ =
@@ -61,7 +87,7 @@ void Session::Close() {
     Lock lock(mutex_);
     wanted_ = false;
     settled_ = true;
-    if (attached_) {
+    if (connected_) {
       proto::FromExecutor message;
       message.mutable_goodbye();
       channel_->Send(std::move(message));
@@ -70,6 +96,11 @@ void Session::Close() {
   }
   welcomed_.notify_all();
   channel_->Close();
+}
+
+AgentState Session::state() {
+  Lock lock(mutex_);
+  return {wanted_, attached_, server_, refused_};
 }
 
 void Session::Abandon() {
@@ -92,40 +123,95 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
     Lock lock(mutex_);
     if (!wanted_) return;
     ++epoch_;
-    attached_ = true;
+    connected_ = true;
+    server_ = channel_->address();
     settled_ = true;
-    exceptions_ = welcome.exceptions();
-    breakpoints_.Replace(welcome.breakpoints());
-    if (welcome.stop_on_entry()) stop_next_ = proto::STOP_ENTRY;
-    SetHook(shared_from_this());
-    // Threads that waited for a server to come back are still where they were.
-    for (auto& [id, thread] : threads_) {
-      if (!thread->stopped) continue;
-      Know(*thread->plan);
+    proto::SetBreakpoints wanted = welcome.breakpoints();
+    const auto refused = KeepPermitted(policy_, &wanted);
+    breakpoints_.Replace(wanted);
+    if (MayStop(policy_)) exceptions_ = welcome.exceptions();
+    if (welcome.stop_on_entry() && MayStop(policy_)) stop_next_ = proto::STOP_ENTRY;
+    if (welcome.present())
+      Arrive();
+    else
+      SetHook(nullptr);
+    for (const proto::BreakpointStatus& status : refused) {
       proto::FromExecutor message;
-      *message.mutable_stopped() = Announce(*thread).stop;
+      *message.mutable_breakpoint()->mutable_status() = status;
       channel_->Send(std::move(message));
     }
-    SendChanges();
   }
   welcomed_.notify_all();
 }
 
-void Session::OnCommand(const proto::Command& command) { RunCommand(command, *this); }
+// Somebody uses the server.
+void Session::Arrive() {
+  attached_ = true;
+  SetHook(shared_from_this());
+  // Threads that waited for a server to come back are still where they were.
+  for (auto& [id, thread] : threads_) {
+    if (!thread->stopped) continue;
+    Know(*thread->plan);
+    proto::FromExecutor message;
+    *message.mutable_stopped() = Announce(*thread).stop;
+    channel_->Send(std::move(message));
+  }
+  SendChanges();
+}
+
+// Nobody does any more: as without a server, but what it was told stays known to it.
+void Session::Depart() {
+  attached_ = false;
+  SetHook(nullptr);
+  plans_.Clear();
+  stop_next_.reset();
+  for (auto& [id, thread] : threads_) {
+    thread->stepper.Cancel();
+    thread->pause = false;
+    if (!thread->stopped || thread->released) continue;
+    thread->stopped = false;
+    thread->released = true;
+    proto::FromExecutor message;
+    message.mutable_continued()->set_thread(id);
+    message.mutable_continued()->set_by_itself(true);
+    message.mutable_continued()->set_message("went on: nobody debugs it any more");
+    channel_->Send(std::move(message));
+    thread->wake.notify_all();
+  }
+}
+
+void Session::OnCommand(const proto::Command& command) {
+  const std::string forbidden = Forbidden(policy_, command);
+  if (forbidden.empty())
+    RunCommand(command, *this);
+  else
+    Answer(ErrorReply(command.id(), forbidden));
+}
 
 void Session::OnClosed(const std::string& why, bool final) {
   Lock lock(mutex_);
   if (final && wanted_) {
     wanted_ = false;
-    std::fprintf(stderr, "opstep: no debugger: %s\n", why.c_str());
+    if (!connected_) {
+      refused_ = why;
+      // Whoever rang and left is not worth a line.
+      if (!options_.address.empty()) std::fprintf(stderr, "opstep: no debugger: %s\n", why.c_str());
+    }
   }
   if (final) settled_ = true;
-  if (attached_)
+  if (connected_)
     Leave(!options_.wait_on_disconnect || !wanted_);
   else if (final)
     SetHook(nullptr);
   lock.unlock();
   welcomed_.notify_all();
+}
+
+bool Session::WaitsForGuest() {
+  Lock lock(mutex_);
+  if (!options_.wait_on_disconnect || !wanted_) return false;
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [](const auto& entry) { return entry.second->stopped; });
 }
 
 void Session::WaitForWelcome() {
@@ -144,7 +230,8 @@ void Session::WaitForWelcome() {
 
 // Nothing of the debugger is left in the process but threads that are to wait.
 void Session::Leave(bool go_on) {
-  attached_ = false;
+  attached_ = connected_ = false;
+  server_.clear();
   SetHook(nullptr);
   plans_.Clear();
   breakpoints_.Clear();
@@ -225,9 +312,13 @@ void Session::SendChanges() {
 
 proto::BreakpointStatuses Session::SetBreakpoints(const proto::SetBreakpoints& wanted) {
   Lock lock(mutex_);
-  breakpoints_.Replace(wanted);
+  proto::SetBreakpoints kept = wanted;
+  const auto refused = KeepPermitted(policy_, &kept);
+  breakpoints_.Replace(kept);
   BindAll();
-  return breakpoints_.Tell();
+  proto::BreakpointStatuses told = breakpoints_.Tell();
+  for (const proto::BreakpointStatus& status : refused) *told.add_statuses() = status;
+  return told;
 }
 
 void Session::SetExceptions(const proto::SetExceptions& wanted) {
@@ -295,9 +386,28 @@ void Session::Detach(proto::Reply answer) {
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(answer);
   channel_->Send(std::move(message));
-  wanted_ = false;
+  // A server that rang leaves the place to the one that we were told to dial.
+  wanted_ = channel_->EndGuest();
   Leave(true);
-  channel_->CloseSoon();
+  if (!wanted_) channel_->CloseSoon();
+}
+
+void Session::SetPresence(bool present) {
+  Lock lock(mutex_);
+  OPSTEP_CHECK(connected_, "the executor has left the debugger");
+  if (present == attached_) return;
+  if (present)
+    Arrive();
+  else
+    Depart();
+  lock.unlock();
+  welcomed_.notify_all();
+}
+
+void Session::Terminate(proto::Reply answer) {
+  Answer(std::move(answer));
+  channel_->Flush();
+  ::kill(::getpid(), SIGTERM);
 }
 
 proto::Programs Session::Programs() {

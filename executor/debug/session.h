@@ -38,7 +38,9 @@ class Session final : public Hook,
   void Close();
   // In a forked child: nothing here is touched again.
   void Abandon();
-  bool attached() const { return attached_; }
+  AgentState state();
+  // See Channel::Invite.
+  bool Invite(const std::string& address) { return channel_->Invite(address); }
 
   void EnterBlock(const FrameView& frame) override;
   void BeforeOp(const FrameView& frame) override;
@@ -48,12 +50,15 @@ class Session final : public Hook,
   void OnWelcome(const proto::Welcome& welcome) override;
   void OnCommand(const proto::Command& command) override;
   void OnClosed(const std::string& why, bool final) override;
+  bool WaitsForGuest() override;
 
   proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) override;
   void SetExceptions(const proto::SetExceptions& wanted) override;
   void Resume(const proto::Resume& wanted, proto::Reply answer) override;
   void Pause(uint32_t thread) override;
   void Detach(proto::Reply answer) override;
+  void SetPresence(bool present) override;
+  void Terminate(proto::Reply answer) override;
   proto::Programs Programs() override;
   std::shared_ptr<const Plan> PlanOf(uint32_t program) override;
   void AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) override;
@@ -68,6 +73,8 @@ class Session final : public Hook,
   // session.cc; all but WaitForWelcome with the lock held.
   void WaitForWelcome();
   void Leave(bool go_on);
+  void Arrive();
+  void Depart();
   ThreadState& Announce(ThreadState& thread);
   std::shared_ptr<KnownPlan> Know(const Plan& plan);
   void BindAll();
@@ -88,9 +95,11 @@ class Session final : public Hook,
   void Wait(Lock& lock, ThreadState& thread, const FrameView& frame);
 
   const AgentOptions options_;
+  const proto::Policy policy_;
   const uint64_t id_;
   std::unique_ptr<Channel> channel_;
   std::atomic<bool> abandoned_{false};
+  // There is a server and somebody uses it: the session is the hook.
   std::atomic<bool> attached_{false};
   // Nobody waits for the first welcome any more.
   std::atomic<bool> settled_{false};
@@ -98,6 +107,9 @@ class Session final : public Hook,
   std::mutex mutex_;
   std::condition_variable welcomed_;
   bool wanted_ = true;
+  bool connected_ = false;
+  std::string server_;   // while connected
+  std::string refused_;  // why there will be no other attempt
   std::chrono::steady_clock::time_point wait_until_;
   // Counts welcomes, so that an answer never goes to another server than the one that asked.
   uint64_t epoch_ = 0;

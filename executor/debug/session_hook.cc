@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "debug/policy.h"
 #include "debug/session.h"
 #include "debug/stops.h"
 
@@ -221,6 +222,7 @@ void Session::OnError(const FrameView& frame, const Error& error) {
 }
 
 void Session::Stop(ThreadState& thread, const FrameView& frame, Request request) {
+  if (!MayStop(policy_)) return;
   proto::Stopped stopped;
   FillFrames(frame, &stopped);
   Lock lock(mutex_);
@@ -279,7 +281,7 @@ void Session::Wait(Lock& lock, ThreadState& thread, const FrameView& frame) {
         lock.unlock();
         proto::Reply reply = AnswerStopped(command, frame);
         lock.lock();
-        if (epoch == epoch_ && attached_) Answer(std::move(reply));
+        if (epoch == epoch_ && connected_) Answer(std::move(reply));
         continue;
       }
       if (thread.released) return leave("");

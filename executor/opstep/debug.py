@@ -1,7 +1,11 @@
 """Attach this process to a debug server: `opstep debug` and editors do it by themselves.
 
 The environment does the same without a change to the program: OPSTEP_SERVER holds the address,
-OPSTEP_WAIT, OPSTEP_ON_DISCONNECT and OPSTEP_MAX_PAUSE stand for the arguments of `connect`.
+OPSTEP_TOKEN_FILE, OPSTEP_TLS_CA, OPSTEP_POLICY, OPSTEP_WAIT, OPSTEP_ON_DISCONNECT and
+OPSTEP_MAX_PAUSE stand for the arguments of `connect`.
+
+A process that has an Executor can also be attached to later, by `opstep attach`: it has a doorbell,
+a socket that only its own user can use. OPSTEP_DOORBELL=0 leaves that out.
 """
 
 from __future__ import annotations
@@ -10,42 +14,88 @@ import atexit
 import os
 import sys
 import threading
+import time
 
-from opstep import _core
+from opstep import _core, credentials
 from opstep._core import Error
 from opstep.version import __version__
 
-_POLICIES = ("continue", "wait")
+_ENDS = ("continue", "wait")
+_POLICIES = ("full", "observe", "log-only")
+_POLL_SECONDS = 0.02
+
+_doorbell_is_open = False
 
 
 def connect(
     address: str | None = None,
     wait: float = 0.2,
-    on_disconnect: str = "continue",
+    on_disconnect: str | None = None,
     max_pause: float | None = None,
+    policy: str | None = None,
+    token_file: str | None = None,
+    tls_ca: str | None = None,
 ) -> None:
     """Dial a debug server, `unix:/path` or `host:port` (OPSTEP_SERVER when not given).
 
     Returns at once and dials again whenever the server goes away. The first run waits up to `wait`
     seconds for the server. A run that is stopped when the server goes away goes on, or with
     `on_disconnect="wait"` waits for the next one. No stop lasts longer than `max_pause` seconds.
+
+    `policy` says what a debugger may do here: everything (`"full"`), nothing that changes values or
+    ends the process (`"observe"`), or only log messages, without a stop (`"log-only"`).
+
+    A server on TCP wants a token, the content of a file that only you can read; one on another
+    machine also has a certificate, which the root certificates in the file `tls_ca` must vouch for.
+    What is not given is taken from the environment.
     """
     address = address or os.environ.get("OPSTEP_SERVER")
     if not address:
         raise Error("no debug server to connect to: give an address or set OPSTEP_SERVER")
-    if on_disconnect not in _POLICIES:
-        raise Error(f"on_disconnect is 'continue' or 'wait', not '{on_disconnect}'")
-    if wait < 0 or (max_pause is not None and max_pause <= 0):
-        raise Error("wait is 0 seconds or more, and max_pause more than 0")
-    _core.debug_connect(
-        address=address,
-        wait=float(wait),
-        wait_on_disconnect=on_disconnect == "wait",
-        max_pause=float(max_pause or 0.0),
-        argv=list(getattr(sys, "argv", [])),
-        rank=_rank(),
-        version=__version__,
-    )
+    if wait < 0:
+        raise Error("wait is 0 seconds or more")
+    options = _options(on_disconnect, max_pause, policy)
+    token_file = token_file or os.environ.get("OPSTEP_TOKEN_FILE")
+    tls_ca = tls_ca or os.environ.get("OPSTEP_TLS_CA")
+    if credentials.beyond_this_machine(address) and not (token_file and tls_ca):
+        raise Error(
+            f"the debug server at {address} is on another machine: "
+            "OPSTEP_TOKEN_FILE and OPSTEP_TLS_CA must name files with its token and certificate"
+        )
+    options.address = address
+    options.wait = float(wait)
+    if not address.startswith("unix:"):
+        options.token = credentials.read_token(token_file) if token_file else ""
+        options.root_certificates = credentials.read_certificates(tls_ca) if tls_ca else ""
+    _core.debug_connect(options)
+
+
+def wait_for_client(timeout: float | None = None) -> bool:
+    """Wait until somebody debugs this process; False when nobody did so in `timeout` seconds.
+
+    Connects to OPSTEP_SERVER if that was not done before. Without a server it waits for
+    `opstep attach`.
+    """
+    if not _core.debug_state().wanted:
+        if os.environ.get("OPSTEP_SERVER"):
+            connect()
+        else:
+            _open_doorbell()
+            if not _doorbell_is_open:
+                raise Error(
+                    "nobody could attach to this process: set OPSTEP_SERVER, or let it have a "
+                    "doorbell (OPSTEP_DOORBELL is 0)"
+                )
+            pid = os.getpid()
+            print(f"opstep: waiting for a debugger: opstep attach {pid}", file=sys.stderr)
+    end = None if timeout is None else time.monotonic() + timeout
+    while not (state := _core.debug_state()).attached:
+        if state.refused:
+            raise Error(f"no debugger will come: {state.refused}")
+        if end is not None and time.monotonic() >= end:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def detach() -> None:
@@ -54,8 +104,42 @@ def detach() -> None:
 
 
 def attached() -> bool:
-    """Is a debug server attached now?"""
-    return _core.debug_attached()
+    """Does somebody debug this process now?"""
+    return _core.debug_state().attached
+
+
+def _options(
+    on_disconnect: str | None = None, max_pause: float | None = None, policy: str | None = None
+) -> _core.AgentOptions:
+    on_disconnect = on_disconnect or os.environ.get("OPSTEP_ON_DISCONNECT") or "continue"
+    if on_disconnect not in _ENDS:
+        raise Error(f"on_disconnect is 'continue' or 'wait', not '{on_disconnect}'")
+    max_pause = _number("OPSTEP_MAX_PAUSE") if max_pause is None else max_pause
+    if max_pause is not None and max_pause <= 0:
+        raise Error("max_pause is more than 0 seconds")
+    policy = policy or os.environ.get("OPSTEP_POLICY") or "full"
+    if policy not in _POLICIES:
+        raise Error(f"policy is 'full', 'observe' or 'log-only', not '{policy}'")
+    options = _core.AgentOptions()
+    options.policy = policy
+    options.wait_on_disconnect = on_disconnect == "wait"
+    options.max_pause = float(max_pause or 0.0)
+    options.argv = list(getattr(sys, "argv", []))
+    options.rank = _rank()
+    options.version = __version__
+    return options
+
+
+def _open_doorbell() -> None:
+    """Called for every Executor; opens it for the first one."""
+    global _doorbell_is_open
+    if _doorbell_is_open or os.environ.get("OPSTEP_DOORBELL") == "0":
+        return
+    _doorbell_is_open = True
+    try:
+        _core.doorbell_open(_options())
+    except Error as error:
+        print(f"opstep: no doorbell for debuggers: {error}", file=sys.stderr)
 
 
 def _number(name: str) -> float | None:
@@ -78,19 +162,20 @@ def _in_child() -> None:
     _core.set_main_thread(threading.main_thread().ident)
 
 
+def _end() -> None:
+    _core.doorbell_close()
+    detach()
+
+
 def _start() -> None:
     """Called once, when opstep is imported."""
     os.register_at_fork(after_in_child=_in_child)
-    atexit.register(detach)
+    atexit.register(_end)
     if not os.environ.get("OPSTEP_SERVER"):
         return
     try:
         wait = _number("OPSTEP_WAIT")
-        connect(
-            wait=0.2 if wait is None else wait,
-            on_disconnect=os.environ.get("OPSTEP_ON_DISCONNECT") or "continue",
-            max_pause=_number("OPSTEP_MAX_PAUSE"),
-        )
+        connect(wait=0.2 if wait is None else wait)
     except Error as error:
         # The run comes first: a mistake in the debugger's settings must not end it.
         print(f"opstep: running without the debugger: {error}", file=sys.stderr)

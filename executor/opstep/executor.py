@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context
+from opstep import _core, context, debug
 from opstep._core import Error
 from opstep.program import Program
 from opstep.variable import Variable
@@ -76,6 +76,7 @@ class Executor:
         if place != "cpu":
             raise Error(f"there is no place '{place}'; opstep runs on 'cpu'")
         self._core = _core.Executor()
+        debug._open_doorbell()
 
     def run(
         self,
@@ -115,6 +116,7 @@ class CompiledProgram:
         self.feeds = tuple(feeds)
         self.fetches = tuple(fetches)
         self._core = _core.Callable(program._core, list(feeds), list(fetches), scope._core)
+        debug._open_doorbell()
 
     def __call__(self, *args: Any, **feeds: Any) -> list[np.ndarray]:
         if args:

@@ -146,7 +146,7 @@ def test_a_server_of_another_version_refuses(
             with Child(tmp_path, address, OPSTEP_WAIT="10") as child:
                 output = await child.finish_later()
         assert output.count("opstep: no debugger: ") == 1, output
-        assert "speaks protocol 1 but this debug server speaks 99" in output
+        assert "speaks protocol 2 but this debug server speaks 99" in output
 
     asyncio.run(main())
 

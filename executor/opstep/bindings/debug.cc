@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "debug/agent.h"
+#include "debug/doorbell.h"
 #include "opstep/bindings/bindings.h"
 
 namespace opstep::python {
@@ -18,24 +19,32 @@ std::vector<SourceFrame> ReadStack() {
 
 void BindDebug(py::module_& m) {
   SetPythonStack(&ReadStack);
-  m.def(
-      "debug_connect",
-      [](std::string address, double wait, bool wait_on_disconnect, double max_pause,
-         std::vector<std::string> argv, int rank, std::string version) {
-        const WithoutGil released;
-        DebugConnect({.address = std::move(address),
-                      .wait_seconds = wait,
-                      .wait_on_disconnect = wait_on_disconnect,
-                      .max_pause_seconds = max_pause,
-                      .argv = std::move(argv),
-                      .rank = rank,
-                      .version = std::move(version)});
-      },
-      py::kw_only(), py::arg("address"), py::arg("wait"), py::arg("wait_on_disconnect"),
-      py::arg("max_pause"), py::arg("argv"), py::arg("rank"), py::arg("version"));
+  py::class_<AgentOptions>(m, "AgentOptions")
+      .def(py::init())
+      .def_readwrite("address", &AgentOptions::address)
+      .def_readwrite("token", &AgentOptions::token)
+      .def_readwrite("root_certificates", &AgentOptions::root_certificates)
+      .def_readwrite("policy", &AgentOptions::policy)
+      .def_readwrite("wait", &AgentOptions::wait_seconds)
+      .def_readwrite("wait_on_disconnect", &AgentOptions::wait_on_disconnect)
+      .def_readwrite("max_pause", &AgentOptions::max_pause_seconds)
+      .def_readwrite("argv", &AgentOptions::argv)
+      .def_readwrite("rank", &AgentOptions::rank)
+      .def_readwrite("version", &AgentOptions::version);
+  py::class_<AgentState>(m, "AgentState")
+      .def_readonly("wanted", &AgentState::wanted)
+      .def_readonly("attached", &AgentState::attached)
+      .def_readonly("server", &AgentState::server)
+      .def_readonly("refused", &AgentState::refused);
+  m.def("debug_connect", &DebugConnect, py::call_guard<WithoutGil>());
   m.def("debug_disconnect", &DebugDisconnect, py::call_guard<WithoutGil>());
-  m.def("debug_attached", &DebugAttached);
-  m.def("debug_forget_after_fork", &DebugForgetAfterFork);
+  m.def("debug_state", &DebugState, py::call_guard<WithoutGil>());
+  m.def("debug_forget_after_fork", [] {
+    DebugForgetAfterFork();
+    DoorbellForgetAfterFork();
+  });
+  m.def("doorbell_open", &DoorbellOpen, py::call_guard<WithoutGil>());
+  m.def("doorbell_close", &DoorbellClose, py::call_guard<WithoutGil>());
 }
 
 }  // namespace opstep::python

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "debug/doorbell.h"
 #include "ops/threads.h"
 #include "opstep/bindings/bindings.h"
 
@@ -36,6 +37,7 @@ py::list Run(Executor& executor, const std::shared_ptr<Program>& program, const 
   std::vector<Tensor> fetched;
   {
     const WithoutGil released;
+    DoorbellAfterFork();
     fetched = executor.Run(program, borrowed.feeds, fetches, *scope);
   }
   return ToArrays(fetched);
@@ -61,6 +63,7 @@ class Callable {
     std::vector<Tensor> fetched;
     {
       const WithoutGil released;
+      DoorbellAfterFork();
       fetched = PlanFor(borrowed.feeds)->Run(borrowed.feeds, *scope_);
     }
     return ToArrays(fetched);
