@@ -6,10 +6,12 @@ Tokens live in files that nobody else can read, and are shown nowhere.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import os
 import secrets
+import socket
 import stat
 import tempfile
 from dataclasses import dataclass, field
@@ -52,6 +54,8 @@ class Endpoint:
     address: Address
     token_file: str = ""
     token: str = field(default="", repr=False)
+    certificate_file: str = ""
+    key_file: str = ""
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
 
@@ -94,15 +98,41 @@ def listening(
             f"{address} can be reached from other machines: "
             "give a TLS certificate, its key and a token file"
         )
+    if where.path and _answers(where.path):
+        raise DebuggerError(f"something else is listening at {address}: choose another place")
     if not where.path and not token_file:
         token_file = make_token_file()
     return Endpoint(
         where,
         token_file or "",
         read_token(token_file) if token_file else "",
+        cert or "",
+        key or "",
         _read(cert, "the TLS certificate") if cert else b"",
         _read_private(key, "the TLS key") if key else b"",
     )
+
+
+def user_folder() -> str:
+    """The folder for this user's sockets, made if need be, that nobody else can enter."""
+    places = [f"/tmp/opstep-{os.geteuid()}"]
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        places.insert(0, os.path.join(runtime, "opstep"))
+    for place in places:
+        with contextlib.suppress(OSError):
+            os.mkdir(place, 0o700)
+        if is_private(place):
+            return place
+    raise DebuggerError(f"{places[-1]} is not a folder that only you can enter: chmod 700 it")
+
+
+def is_private(folder: str) -> bool:
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return ours and not status.st_mode & 0o077
 
 
 def make_token_file() -> str:
@@ -120,6 +150,15 @@ def read_token(path: str) -> str:
     if len(text) < _MIN_TOKEN:
         raise DebuggerError(f"the token in {path} is shorter than {_MIN_TOKEN} characters")
     return text
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 def _read(path: str, what: str) -> bytes:

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import json
 import os
-import stat
 from dataclasses import dataclass
 from typing import Any
 
+from opstep_server.access import is_private
 from opstep_server.model import DebuggerError
 
 SECONDS = 2.0
@@ -39,7 +39,7 @@ def folders() -> list[str]:
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         places.append(os.path.join(runtime, "opstep"))
     places.append(f"/tmp/opstep-{os.geteuid()}")
-    return [place for place in places if _private(place)]
+    return [place for place in places if is_private(place)]
 
 
 async def running() -> list[Running]:
@@ -101,12 +101,3 @@ async def _ask(path: str, line: str) -> dict[str, Any]:
             writer.close()
 
     return await asyncio.wait_for(talk(), SECONDS)
-
-
-def _private(folder: str) -> bool:
-    try:
-        status = os.lstat(folder)
-    except OSError:
-        return False
-    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return ours and not status.st_mode & 0o077

@@ -80,8 +80,13 @@ class Session:
     def capabilities(self) -> Json:
         return rules.capabilities(self._groups)
 
-    async def serve(self) -> str | None:
-        """Until the client disconnects or vanishes; the sentence that ended it, if one did."""
+    async def serve(self, first: Json | None = None) -> str | None:
+        """Until the client disconnects or vanishes; the sentence that ended it, if one did.
+
+        `first` is a message that was read already.
+        """
+        if first is not None:
+            self._accept(first)
         reading = asyncio.create_task(self._read())
         leaving = asyncio.create_task(self._leaving.wait())
         try:
