@@ -72,7 +72,13 @@ test-cpp: build ## The C++ test programs
 	  ctest --test-dir build/cmake --output-on-failure --no-tests=error; \
 	fi
 
-test-e2e: build $(STAMPS)/extra-test ## Tests with real processes
+# Microsoft's test client for debug adapters.
+$(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
+	@echo "Installing the debug adapter test client"
+	@npm --prefix tests/dap_client run --silent deps
+	@touch $@
+
+test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
 	@$(PYTEST) -q -m "(e2e or slow) and not vscode" tests
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code

@@ -6,12 +6,13 @@ Looking at values and programs is its other half, `looking.py`; what users share
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import EllipsisType
 from typing import Literal
 
-from opstep_server import doorbell, process
+from opstep_server import doorbell, process, terminal
 from opstep_server.access import Endpoint
 from opstep_server.hub import Hub
 from opstep_server.looking import Looking
@@ -99,7 +100,7 @@ class Debugger(Looking):
         super().__init__(self._hub.roster)
         self._shares = hub is not None
         self._listeners: list[Callable[[Event], None]] = []
-        self._process: process.Process | None = None
+        self._process: process.Process | terminal.TerminalProcess | None = None
         self._user = self._hub.enter(self._take)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -120,7 +121,13 @@ class Debugger(Looking):
             return await self._hub.server.open(endpoint)
         return await self._hub.server.start()
 
-    async def launch(self, target: LaunchTarget, *, stop_on_entry: bool = False) -> int:
+    async def launch(
+        self,
+        target: LaunchTarget,
+        *,
+        stop_on_entry: bool = False,
+        in_terminal: terminal.Terminal | None = None,
+    ) -> int:
         """Starts the script under this debugger and returns its process id."""
         if self._shares:
             raise DebuggerError("a debug server that others share starts nothing: attach to it")
@@ -128,7 +135,10 @@ class Debugger(Looking):
             raise DebuggerError(f"process {self._process.pid} is still running: end it first")
         address = await self.listen()
         self._hub.stop_first = stop_on_entry
-        self._process = await process.start(target, address, self._output, self._exited)
+        if in_terminal is not None:
+            self._process = await terminal.start(target, address, in_terminal, self._exited)
+        else:
+            self._process = await process.start(target, address, self._output, self._exited)
         return self._process.pid
 
     async def attach_pid(self, pid: int) -> Executor:
@@ -150,6 +160,11 @@ class Debugger(Looking):
             ) from None
         finally:
             unsubscribe()
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the launched process, which may do with it what it wants."""
+        if self._process is not None:
+            self._process.signal(number)
 
     async def terminate(self) -> None:
         """Ends the launched process, and none other."""

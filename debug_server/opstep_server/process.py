@@ -55,13 +55,16 @@ class Process:
         """Until it ended and its output was delivered."""
         await asyncio.shield(self._done)
 
-    async def terminate(self) -> None:
+    def signal(self, number: signal.Signals) -> None:
         if self.alive:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(self._ended.wait(), KILL_AFTER_SECONDS)
-            except asyncio.TimeoutError:
-                self._process.send_signal(signal.SIGKILL)
+            self._process.send_signal(number)
+
+    async def terminate(self) -> None:
+        """Asks it to end, makes it end when it does not, and waits for that."""
+        self.signal(signal.SIGTERM)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), KILL_AFTER_SECONDS)
+        self.signal(signal.SIGKILL)
         await self.wait()
 
     async def abandon(self) -> None:
@@ -94,15 +97,13 @@ async def start(
     on_output: Callable[[Stream, str], None],
     on_exit: Callable[[int], None],
 ) -> Process:
-    command = _command(target)
+    command = command_of(target)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    for name, value in target.env.items():
+    for name, value in changes_of(target, server).items():
         if value is None:
             environment.pop(name, None)
         else:
             environment[name] = value
-    environment["OPSTEP_SERVER"] = server
-    environment["OPSTEP_WAIT"] = "10"
     outlets: list[int] = []
     relays: list[subprocess.Popen[bytes]] = []
     try:
@@ -138,7 +139,12 @@ async def start(
     return Process(process, relays, on_output, on_exit)
 
 
-def _command(target: LaunchTarget) -> list[str]:
+def changes_of(target: LaunchTarget, server: str) -> dict[str, str | None]:
+    """What the script's environment has that ours has not; None: a variable that it has not."""
+    return {**target.env, "OPSTEP_SERVER": server, "OPSTEP_WAIT": "10"}
+
+
+def command_of(target: LaunchTarget) -> list[str]:
     if target.cwd is not None and not os.path.isdir(target.cwd):
         raise DebuggerError(f"there is no folder {target.cwd} to start in")
     python = target.python or sys.executable
@@ -151,19 +157,27 @@ def _command(target: LaunchTarget) -> list[str]:
 
 async def _exit_code(process: subprocess.Popen[bytes]) -> int:
     if hasattr(os, "pidfd_open"):
-        loop = asyncio.get_running_loop()
-        descriptor = os.pidfd_open(process.pid)
-        ended = asyncio.Event()
-        loop.add_reader(descriptor, ended.set)
-        try:
-            await ended.wait()
-        finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
+        await end_of(process.pid)
         return process.wait()
     while (code := process.poll()) is None:
         await asyncio.sleep(0.02)
     return code
+
+
+async def end_of(pid: int) -> None:
+    """Until the process has ended; it need not be our child."""
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 async def _pump(

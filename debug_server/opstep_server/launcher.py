@@ -1,0 +1,42 @@
+"""Runs a command in a terminal and tells the debugger how it goes: launcher.py SOCKET ARG...
+
+Started by its path and with the standard library only: the terminal's environment may know nothing
+of this package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+
+
+def main(address: str, command: list[str]) -> int:
+    with socket.socket(socket.AF_UNIX) as debugger:
+        debugger.connect(address)
+        try:
+            child = subprocess.Popen(command)
+        except OSError as error:
+            reason = f"cannot start {command[0]}: {error.strerror}"
+            print(reason, file=sys.stderr)
+            debugger.sendall(f"failed {reason}\n".encode())
+            return 1
+        debugger.sendall(f"pid {child.pid}\n".encode())
+        code = _wait(child)
+        # It may have let the script go.
+        with contextlib.suppress(OSError):
+            debugger.sendall(f"exit {code}\n".encode())
+    return code if code >= 0 else 128 - code
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            pass  # The terminal sends Ctrl-C to the child too: what it means is its matter.
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,32 @@
+"""Microsoft's own test client for debug adapters, on node, with the adapter and a real script."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPT = HERE.parent / "programs" / "mlp.py"
+SCENARIOS = re.findall(r"^  async '?(.+?)'?\(client\)", (HERE / "scenarios.js").read_text(), re.M)
+
+pytestmark = pytest.mark.e2e
+
+
+def test_the_scenarios_are_there() -> None:
+    assert len(SCENARIOS) == 7
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_client_passes(scenario: str) -> None:
+    package = HERE / "node_modules" / "@vscode" / "debugadapter-testsupport"
+    assert package.is_dir(), "run npm --prefix tests/dap_client run deps first"
+    lines = SCRIPT.read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if "# @hidden" in text)
+    command = ["node", "scenarios.js", scenario, sys.executable, str(SCRIPT), str(line)]
+    ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"passed: {scenario}" in ran.stdout
