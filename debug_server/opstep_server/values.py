@@ -34,23 +34,26 @@ _FLOATS = (
 Scalar = bool | int | float
 
 
-def describe(value: pb.Value) -> str:
-    """One line: `float32[128, 10] mean 0.01 std 0.9 [-2.1, 3.4]`."""
+def describe(value: pb.Value, dtype: program_pb2.DataType | None = None) -> str:
+    """One line: `float32[128, 10] mean 0.01 std 0.9 [-2.1, 3.4]`.
+
+    With a dtype, elements are shown as its bits; those of a tensor have their own.
+    """
     kind = value.WhichOneof("kind")
     if kind == "tensor":
-        return _describe_tensor(value.tensor)
+        return _describe_tensor(value.tensor, dtype is not None)
     if kind == "b":
         return str(value.b)
     if kind == "i":
-        return str(value.i)
+        return str(value.i) if dtype is None else _bits(value.i, dtype)
     if kind == "f":
-        return number(value.f)
+        return number(value.f) if dtype is None else _bits(value.f, dtype)
     if kind == "s":
         return repr(value.s)
     if kind == "absent":
         return f"<{value.absent}>"
     if kind == "list":
-        return "[" + ", ".join(describe(item) for item in value.list.values) + "]"
+        return "[" + ", ".join(describe(item, dtype) for item in value.list.values) + "]"
     return "<no value>"
 
 
@@ -63,7 +66,17 @@ def in_full(value: pb.Value) -> str:
     known = elements(tensor)
     if len(tensor.dims) == 0 or len(known) != math.prod(tensor.dims) or _in_line(tensor):
         return text
-    return text + "\n" + _nested(known, list(tensor.dims))
+    return text + "\n" + _nested([number(element) for element in known], list(tensor.dims))
+
+
+def as_array(tensor: pb.Tensor) -> str:
+    """Text that is the same tensor in Python, of one that came with all its elements."""
+    # NumPy has no bfloat16, and a float32 holds each of them.
+    wide = program_pb2.FLOAT32 if tensor.dtype == program_pb2.BFLOAT16 else tensor.dtype
+    texts = [_exactly(element, wide) for element in elements(tensor)]
+    nested = _nested(texts, list(tensor.dims)) if tensor.dims else texts[0]
+    name = dtype_name(wide)
+    return f"np.array({nested}, dtype=np.{'bool_' if name == 'bool' else name})"
 
 
 def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
@@ -100,14 +113,36 @@ def number(value: Scalar) -> str:
     return str(value)
 
 
-def _describe_tensor(tensor: pb.Tensor) -> str:
+def _bits(value: Scalar, dtype: program_pb2.DataType) -> str:
+    """`0x7fc00000`: the element as it lies in memory."""
+    if dtype not in _FORMATS:
+        return number(value)
+    code, _ = _FORMATS[dtype]
+    if dtype == program_pb2.BFLOAT16:
+        return f"0x{struct.pack('>f', value)[:2].hex()}"
+    return f"0x{struct.pack(f'>{code}', value).hex()}"
+
+
+def _exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
+    """The shortest text that reads as this element."""
+    if not isinstance(value, float):
+        return str(value)
+    if not math.isfinite(value):
+        return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
+    code, _ = _FORMATS[dtype]
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if code != "d" and struct.pack(code, float(text)) == struct.pack(code, value):
+            return text
+    return repr(value)
+
+
+def _describe_tensor(tensor: pb.Tensor, bits: bool) -> str:
     parts = [type_name(tensor.dtype, tensor.dims)]
     if _in_line(tensor):
         known = elements(tensor)
-        if len(tensor.dims) == 0:
-            parts.append(number(known[0]))
-        else:
-            parts.append(_nested(known, list(tensor.dims)))
+        texts = [_bits(e, tensor.dtype) if bits else number(e) for e in known]
+        parts.append(_nested(texts, list(tensor.dims)) if tensor.dims else texts[0])
     elif tensor.HasField("summary"):
         parts += _describe_summary(tensor.dtype, tensor.summary)
     return " ".join(parts)
@@ -139,9 +174,9 @@ def _in_line(tensor: pb.Tensor) -> bool:
     return shape_fits and 0 < count <= SMALL and len(elements(tensor)) == count
 
 
-def _nested(flat: Sequence[Scalar], dims: list[int], indent: int = 0) -> str:
+def _nested(flat: Sequence[str], dims: list[int], indent: int = 0) -> str:
     if len(dims) <= 1:
-        return "[" + ", ".join(number(element) for element in flat) + "]"
+        return "[" + ", ".join(flat) + "]"
     size = math.prod(dims[1:])
     rows = [flat[i * size : (i + 1) * size] for i in range(dims[0])]
     join = ",\n" + " " * (indent + 1)

@@ -59,6 +59,9 @@ class Session:
         self._incoming: queue.Queue[Json | Exception | None] = queue.Queue()
         self._ended = False
         self._left = False
+        self._module_columns: list[str] = []
+        # What answers the adapter's own requests: the body, or an exception.
+        self.answers: dict[str, Callable[[Json], Json]] = {}
         self.output = ""
         self.history: list[Json] = []
 
@@ -139,9 +142,12 @@ class Session:
             check_message(message)
         self._open[self._seq] = command
         self._left = self._left or command == "disconnect"
+        self._write(message)
+        return self._seq
+
+    def _write(self, message: Json) -> None:
         body = json.dumps(message).encode()
         self.raw(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        return self._seq
 
     def raw(self, data: bytes) -> None:
         self.stdin.write(data)
@@ -207,9 +213,15 @@ class Session:
             "pathFormat": "path",
             "supportsVariableType": True,
             "supportsVariablePaging": True,
+            "supportsRunInTerminalRequest": True,
+            "supportsProgressReporting": True,
+            "supportsInvalidatedEvent": True,
+            "supportsMemoryEvent": True,
             **more,
         }
         capabilities = self.request("initialize", arguments)
+        columns = capabilities.get("additionalModuleColumns", [])
+        self._module_columns = [column["attributeName"] for column in columns]
         self.event("initialized")
         return capabilities
 
@@ -294,9 +306,12 @@ class Session:
             raise message
         self._their_seq += 1
         assert message["seq"] == self._their_seq, f"seq must be {self._their_seq}: {message}"
-        check_message(message)
-        assert "body" in message, message
+        check_message(message, self._module_columns)
         self.history.append(message)
+        if message["type"] == "request":
+            self._answer(message)
+            return
+        assert "body" in message, message
         if message["type"] == "response":
             command = self._open.pop(message["request_seq"], None)
             assert command == message["command"], f"nobody waits for {message}"
@@ -305,6 +320,24 @@ class Session:
         self._events.append(message)
         if message["event"] == "output" and message["body"].get("category") == "stdout":
             self.output += message["body"]["output"]
+
+    def _answer(self, request: Json) -> None:
+        """The client's side of a request that the adapter makes."""
+        self._seq += 1
+        response: Json = {
+            "seq": self._seq,
+            "type": "response",
+            "request_seq": request["seq"],
+            "command": request["command"],
+            "success": True,
+        }
+        try:
+            response["body"] = self.answers[request["command"]](request["arguments"])
+        except Exception as error:
+            response.update(success=False, message=str(error))
+            response["body"] = {"error": {"id": 1, "format": str(error)}}
+        check_message(response)
+        self._write(response)
 
     def _read(self) -> None:
         stream = self.process.stdout

@@ -2,6 +2,7 @@
 server, speaks debug.proto over the real socket, and walks through a program of three ops.
 
 Each run is: fc_0.matmul; while_0, whose body log_0 runs twice. In run 2 log_0 makes a NaN.
+The variable x can be read and changed; `never` is an expression that takes for ever.
 Usage: scripted_executor.py [--runs N] [--pause-each S] [--exit CODE] [--no-agent] [--mark FILE]
 """
 
@@ -45,6 +46,8 @@ def _op(id: int, name: str, type: str, block: int, marker: str, dims: list[int])
 MATMUL = _op(1, "fc_0.matmul", "matmul", 0, "matmul", [4, 3])  # @matmul
 WHILE = _op(2, "while_0", "while", 0, "while", [])  # @while
 LOG = _op(3, "log_0", "log", 1, "log", [-1])  # @log
+WHILE.blocks.add(block=1, name="body")
+LOG.stack.add(file=HERE, line=_line("caller"), function="model")  # @caller
 OPS = [MATMUL, WHILE, LOG]
 LISTING = [
     "matmul fc_0.matmul(x, w) -> fc_0.out float32[4, 3]",
@@ -79,6 +82,8 @@ class Agent:
         self._stops = 0
         self._detached = False
         self._from: list[pb.StackFrame] = []
+        self._visits: dict[int, int] = {}
+        self._x = bytearray(struct.pack("<12f", *range(12)))
         channel = grpc.insecure_channel(address)
         attach = channel.stream_stream(
             "/opstep.proto.DebugServer/Attach",
@@ -95,7 +100,15 @@ class Agent:
         self._pause, self._entry = False, welcome.stop_on_entry
         threading.Thread(target=self._read, daemon=True).start()
         self._send(
-            program=pb.ProgramEvent(program=1, name="main", version=1, op_count=3, block_count=2)
+            program=pb.ProgramEvent(
+                program=1,
+                name="main",
+                version=1,
+                op_count=3,
+                block_count=2,
+                planned_bytes=1 << 20,
+                compile_ms=1.25,
+            )
         )
         for breakpoint in self._breakpoints:
             self._send(breakpoint=pb.BreakpointEvent(status=self._status(breakpoint)))
@@ -120,11 +133,14 @@ class Agent:
                 self._stop(frames, pb.STOP_PAUSE)
             elif self._mode is not None and self._step_ends(frames):
                 self._stop(frames, pb.STOP_STEP)
-            if makes_nan and pb.FaultFilter(kind=pb.FAULT_NAN) in self._exceptions.filters:
+            if makes_nan and any(f.kind == pb.FAULT_NAN for f in self._exceptions.filters):
                 after = [pb.StackFrame.FromString(f.SerializeToString()) for f in frames]
                 after[0].after = True
                 self._stop(
-                    after, pb.STOP_NAN, message="[log] made 1 NaN in log_0.out, first at [0]"
+                    after,
+                    pb.STOP_NAN,
+                    message="[log] made 1 NaN in log_0.out, first at [0]",
+                    fault=pb.Fault(kind=pb.FAULT_NAN, variable=LOG.outputs[0], count=1, index=[0]),
                 )
 
     def _step_ends(self, frames: list[pb.StackFrame]) -> bool:
@@ -141,7 +157,16 @@ class Agent:
             return False
         # The one form of condition that is needed here: step == N.
         compare = b.condition.compare
-        return not compare.rest or compare.rest[0].i == frames[-3].step
+        if compare.rest and compare.rest[0].i != frames[-3].step:
+            return False
+        self._visits[b.id] = self._visits.get(b.id, 0) + 1
+        if b.HasField("hits") and self._visits[b.id] != b.hits.count:
+            return False
+        if b.HasField("log"):
+            parts = [pb.LogPart(text=piece.text) for piece in b.log.pieces]
+            record = pb.LogRecord(breakpoint=b.id, thread=1, op=frames[0].op.name, parts=parts)
+            self._send(logs=pb.Logs(records=[record]))
+        return not b.HasField("log")
 
     def _bound(self, b: pb.Breakpoint) -> pb.OpInfo | None:
         for op in OPS:
@@ -149,6 +174,8 @@ class Agent:
             if (b.line.file, b.line.line) == (at.file, at.line) or b.pattern in (op.name, op.type):
                 return op
             if b.listing.program_name == "main" and b.listing.line == op.listing_line:
+                return op
+            if b.op.op == op.id or b.data.variable == op.outputs[0].name:
                 return op
         return None
 
@@ -164,6 +191,7 @@ class Agent:
         reason: int,
         hits: list[int] | None = None,
         message: str = "",
+        fault: pb.Fault | None = None,
     ) -> None:
         self._pause = self._entry = False
         self._mode = None
@@ -177,6 +205,7 @@ class Agent:
                 breakpoints=hits or [],
                 message=message,
                 frames=frames,
+                fault=fault,
             )
         )
         while self._mode is None and not self._detached:
@@ -223,6 +252,18 @@ class Agent:
                 self._variables(command.get_variables, reply)
             elif kind == "evaluate":
                 self._evaluate(command.evaluate, reply)
+            elif kind == "assign":
+                self._assign(command.assign, reply)
+            elif kind == "read_bytes":
+                read = command.read_bytes
+                data = bytes(self._x[read.offset : read.offset + read.count])
+                reply.bytes.CopyFrom(pb.Bytes(data=data, total=len(self._x)))
+            elif kind == "write_bytes":
+                write = command.write_bytes
+                self._x[write.offset : write.offset + len(write.data)] = write.data
+            elif kind == "list_names":
+                names = pb.Names(variables=["x", "fc_0.out"], slots=["X"], attributes=["axes"])
+                reply.names.CopyFrom(names)
             if not (kind == "evaluate" and command.evaluate.expr.name == "never"):
                 self._send(reply=reply)
             if kind == "resume":
@@ -255,7 +296,20 @@ class Agent:
         page = found[asked.start : asked.start + min(asked.count or 3, 3)]
         reply.variables.CopyFrom(pb.Variables(variables=page, total=len(found)))
 
+    def _assign(self, asked: pb.Assign, reply: pb.Reply) -> None:
+        """The one form that is needed here: x[row] = number."""
+        if _root(asked.target) != "x" or _depth(asked.target) != 1:
+            reply.error = "only a row of x can be changed here"
+            return
+        row = asked.target.index.subscripts[0].index.i
+        new = asked.value.f or asked.value.i
+        self._x[12 * row : 12 * row + 12] = struct.pack("<3f", new, new, new)
+        reply.value.CopyFrom(tensor([3], float(new)))
+
     def _evaluate(self, asked: pb.Evaluate, reply: pb.Reply) -> None:
+        if asked.expr.HasField("call") and asked.expr.call.function in ("size", "dtype", "shape"):
+            self._about(asked.expr.call, reply)
+            return
         dims = {"x": [4, 3], "big": [1_000_000_000, 2]}.get(_root(asked.expr))
         if dims is None:
             reply.error = f"there is no variable '{_root(asked.expr)}' here"
@@ -266,6 +320,16 @@ class Agent:
             child = tensor(dims[1:], float(n)) if len(dims) > 1 else pb.Value(f=float(n))
             value.tensor.children.append(child)
         reply.value.CopyFrom(value)
+
+    def _about(self, asked: pb.Expr.Call, reply: pb.Reply) -> None:
+        large = _root(asked.args[0]) == "big"
+        shape = pb.ValueList(values=[pb.Value(i=n) for n in ([10**9, 2] if large else [4, 3])])
+        answers = {
+            "size": pb.Value(i=2 * 10**9 if large else 12),
+            "dtype": pb.Value(s="float32"),
+            "shape": pb.Value(list=shape),
+        }
+        reply.value.CopyFrom(answers[asked.function])
 
 
 def _root(expr: pb.Expr) -> str:

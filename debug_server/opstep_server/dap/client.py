@@ -9,6 +9,10 @@ class Client:
     def __init__(self) -> None:
         self.initialized = False
         self.variable_types = False
+        self.terminal = False
+        self.progress = False
+        self.invalidated = False
+        self.memory = False
         self._first_line = 1
         self._first_column = 1
 
@@ -19,6 +23,10 @@ class Client:
         self._first_line = 1 if arguments.boolean("linesStartAt1", True) else 0
         self._first_column = 1 if arguments.boolean("columnsStartAt1", True) else 0
         self.variable_types = arguments.boolean("supportsVariableType", False)
+        self.terminal = arguments.boolean("supportsRunInTerminalRequest", False)
+        self.progress = arguments.boolean("supportsProgressReporting", False)
+        self.invalidated = arguments.boolean("supportsInvalidatedEvent", False)
+        self.memory = arguments.boolean("supportsMemoryEvent", False)
         self.initialized = True
 
     def line(self, ours: int) -> int:

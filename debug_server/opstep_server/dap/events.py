@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opstep_server.dap import types
 from opstep_server.debugger import (
     BreakpointChanged,
     ContinuedEvent,
     Event,
     ExecutorLost,
+    FaultsChanged,
+    Logged,
     Output,
     ProcessExited,
     ProgramCompiled,
@@ -24,13 +27,14 @@ if TYPE_CHECKING:
 
 # The protocol's reason, and what the client shows of it.
 _REASONS = {
-    pb.STOP_BREAKPOINT: ("breakpoint", "Paused on breakpoint"),
     pb.STOP_STEP: ("step", "Paused after step"),
     pb.STOP_PAUSE: ("pause", "Paused"),
     pb.STOP_ENTRY: ("entry", "Paused before the first op"),
     pb.STOP_NAN: ("exception", "Paused on NaN"),
     pb.STOP_INF: ("exception", "Paused on Inf"),
     pb.STOP_ERROR: ("exception", "Paused on error"),
+    pb.STOP_OVERFLOW: ("exception", "Paused on overflow"),
+    pb.STOP_CODE: ("breakpoint", "Paused on opstep.debug.breakpoint()"),
 }
 
 
@@ -60,9 +64,16 @@ class EventTranslator:
                 session.breakpoints.changed(state, removed)
             case ProgramCompiled(executor, program):
                 session.sources.compiled(executor, program)
+                session.modules.compiled(executor, program)
+            case Logged(_, text, breakpoint):
+                self._logged(text, breakpoint)
+            case FaultsChanged(problems):
+                session.exceptions.changed(problems)
             case Output(category, text):
                 outbox.output(category, text)
-            case ExecutorLost(_, message):
+            case ExecutorLost(executor, message):
+                session.sources.lost(executor)
+                session.modules.lost(executor)
                 if message:
                     outbox.output("console", f"{message}\n")
             case ProcessExited(code):
@@ -70,10 +81,22 @@ class EventTranslator:
             case _:
                 pass
 
+    def _logged(self, text: str, breakpoint: int) -> None:
+        body: types.OutputEventBody = {"category": "console", "output": f"{text}\n"}
+        told = self._session.breakpoints.told(breakpoint)
+        if told is not None and "source" in told:
+            body["source"], body["line"] = told["source"], told["line"]
+        self._session.outbox.event("output", body)
+
     def _stopped(self, thread: Thread, stopped: pb.Stopped) -> None:
         self._session.stops.enter(thread, stopped)
-        reason, description = _REASONS.get(stopped.reason, ("pause", "Paused"))
-        body = {
+        breakpoints = self._session.breakpoints
+        if stopped.reason == pb.STOP_BREAKPOINT:
+            reason = breakpoints.reason(stopped.breakpoints)
+            description = f"Paused on {reason}"
+        else:
+            reason, description = _REASONS.get(stopped.reason, ("pause", "Paused"))
+        body: types.StoppedEventBody = {
             "reason": reason,
             "description": description,
             "threadId": thread.id,
@@ -82,6 +105,5 @@ class EventTranslator:
         if stopped.message:
             body["text"] = stopped.message
         if stopped.breakpoints:
-            client_id = self._session.breakpoints.client_id
-            body["hitBreakpointIds"] = [client_id(id) for id in stopped.breakpoints]
+            body["hitBreakpointIds"] = [breakpoints.client_id(id) for id in stopped.breakpoints]
         self._session.outbox.event("stopped", body)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
-from opstep_server.dap.framing import Json
-from opstep_server.dap.rules import When, request
-from opstep_server.debugger import ResumeMode, StepUnit
+from opstep_server.dap.rules import Run, When, request
+from opstep_server.dap.stops import Stop
+from opstep_server.debugger import DebuggerError, ResumeMode, StepUnit
+from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
     from opstep_server.dap.session import Session
@@ -20,14 +23,14 @@ class Execution:
         self._session = session
 
     @request()
-    async def threads_request(self, arguments: Arguments) -> Json:
+    async def threads_request(self, arguments: Arguments) -> types.ThreadsResponseBody:
         threads = self._session.debugger.threads
         return {"threads": [{"id": thread.id, "name": thread.name} for thread in threads]}
 
-    @request(When.STOPPED, ends_looking=True)
-    async def continue_request(self, arguments: Arguments) -> Json:
+    @request(When.STOPPED, ends_looking=True, supportsSingleThreadExecutionRequests=True)
+    async def continue_request(self, arguments: Arguments) -> types.ContinueResponseBody:
         await self._resume(arguments, "continue", "line")
-        return {"allThreadsContinued": False}
+        return {"allThreadsContinued": not arguments.boolean("singleThread", False)}
 
     @request(When.STOPPED, ends_looking=True, supportsSteppingGranularity=True)
     async def next_request(self, arguments: Arguments) -> None:
@@ -35,7 +38,23 @@ class Execution:
 
     @request(When.STOPPED, ends_looking=True)
     async def stepIn_request(self, arguments: Arguments) -> None:
-        await self._resume(arguments, "into", _unit(arguments))
+        block = arguments.optional_integer("targetId")
+        if block is not None:
+            stop = self._session.stops.get(arguments.integer("threadId"))
+            if block not in _blocks(stop.stopped.frames[0]):
+                raise RequestError(f"the op runs no block {block}: ask for the targets again")
+        await self._resume(arguments, "into", _unit(arguments), block or 0)
+
+    @request(When.STOPPED, Run.LOOKING, supportsStepInTargetsRequest=True)
+    async def stepInTargets_request(self, arguments: Arguments) -> types.StepInTargetsResponseBody:
+        frame = self._session.stops.frame(arguments.integer("frameId")).frame
+        if frame is None or frame.kind != pb.StackFrame.OP:
+            return {"targets": []}
+        targets: list[types.StepInTarget] = [
+            {"id": block, "label": f"{frame.op.name}, {name} (block {block})"}
+            for block, name in _blocks(frame).items()
+        ]
+        return {"targets": targets}
 
     @request(When.STOPPED, ends_looking=True)
     async def stepOut_request(self, arguments: Arguments) -> None:
@@ -53,16 +72,34 @@ class Execution:
         else:
             raise RequestError(f"there is no thread {thread_id}")
 
-    async def _resume(self, arguments: Arguments, mode: ResumeMode, unit: StepUnit) -> None:
+    async def _resume(
+        self, arguments: Arguments, mode: ResumeMode, unit: StepUnit, block: int = 0
+    ) -> None:
         stops = self._session.stops
         stop = stops.get(arguments.integer("threadId"))
+        alone = arguments.boolean("singleThread", False)
         stops.leave(stop.thread.id)
         try:
-            await self._session.debugger.resume(stop.thread.id, mode, unit)
+            await self._session.debugger.resume(stop.thread.id, mode, unit, block)
         except BaseException:
             if stop.thread.stopped is stop.stopped:
                 stops.enter(stop.thread, stop.stopped)
             raise
+        if not alone:
+            await self._release_others(stop)
+
+    async def _release_others(self, stop: Stop) -> None:
+        """All that stood still when the request came go on freely; `continued` tells of each."""
+        for other in self._session.stops.all:
+            if other.thread is not stop.thread:
+                # It may have gone on, or ended, by itself.
+                with contextlib.suppress(DebuggerError):
+                    await self._session.debugger.resume(other.thread.id, "continue")
+
+
+def _blocks(frame: pb.StackFrame) -> dict[int, str]:
+    """The blocks that the op is about to run, and what it calls them."""
+    return {} if frame.after else {run.block: run.name for run in frame.op.blocks}
 
 
 def _unit(arguments: Arguments) -> StepUnit:

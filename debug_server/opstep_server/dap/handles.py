@@ -25,6 +25,9 @@ class Handles(Generic[T]):
     def get(self, handle: int) -> T | None:
         return self._values.get(handle)
 
+    def of(self, thread_id: int) -> list[tuple[int, T]]:
+        return [(handle, self._values[handle]) for handle in self._by_thread.get(thread_id, ())]
+
     def forget(self, thread_id: int) -> None:
         """All that was given out for the thread's stop: it has gone on, or ended."""
         for handle in self._by_thread.pop(thread_id, ()):

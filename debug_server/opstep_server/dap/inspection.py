@@ -1,17 +1,17 @@
-"""Requests that look at a stopped thread: its stack, scopes, values and what stopped it."""
+"""Requests that look at a stopped thread: its stack, its scopes, their variables."""
 
 from __future__ import annotations
 
-import re
+import itertools
 from typing import TYPE_CHECKING
 
 from opstep_server import expr, values
+from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
-from opstep_server.dap.framing import Json
 from opstep_server.dap.rules import Run, When, request
-from opstep_server.dap.stack import StackView, creation_stack
-from opstep_server.dap.stops import FrameRef, ListRef, ScopeRef, Stop, TensorRef
-from opstep_server.wire import debug_pb2 as pb
+from opstep_server.dap.stack import StackView
+from opstep_server.dap.stops import FrameRef, ScopeRef, TensorRef
+from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 if TYPE_CHECKING:
     from opstep_server.dap.session import Session
@@ -29,11 +29,6 @@ _SCOPES = (
     ("Parameters", pb.SCOPE_PARAMETERS, True),
     ("Gradients", pb.SCOPE_GRADIENTS, True),
 )
-_EXCEPTION_IDS = {pb.STOP_NAN: "nan", pb.STOP_INF: "inf", pb.STOP_ERROR: "error"}
-# A variable's name that the expression language reads as that name.
-_TYPABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-# What can be indexed without brackets around it.
-_POSTFIX = re.compile(r"[\w.]+(\[[^][]*\]|\([^()]*\))*")
 
 
 class Inspection:
@@ -42,7 +37,7 @@ class Inspection:
         self._stack = StackView(session)
 
     @request(When.STOPPED, Run.LOOKING, supportsDelayedStackTraceLoading=True)
-    async def stackTrace_request(self, arguments: Arguments) -> Json:
+    async def stackTrace_request(self, arguments: Arguments) -> types.StackTraceResponseBody:
         stop = self._session.stops.get(arguments.integer("threadId"))
         start = arguments.natural("startFrame", 0)
         levels = arguments.natural("levels", 0)
@@ -51,12 +46,12 @@ class Inspection:
         return {"stackFrames": chosen, "totalFrames": len(frames)}
 
     @request(When.STOPPED, Run.LOOKING)
-    async def scopes_request(self, arguments: Arguments) -> Json:
+    async def scopes_request(self, arguments: Arguments) -> types.ScopesResponseBody:
         ref = self._session.stops.frame(arguments.integer("frameId"))
         frame = ref.frame
         if ref.index is None or frame is None or frame.kind == pb.StackFrame.PYTHON:
             return {"scopes": []}
-        scopes = []
+        scopes: list[types.Scope] = []
         for name, kind, expensive in _SCOPES:
             if kind == pb.SCOPE_ATTRIBUTES and frame.kind == pb.StackFrame.RUN:
                 continue
@@ -65,89 +60,88 @@ class Inspection:
             scopes.append({"name": name, "variablesReference": handle, "expensive": expensive})
         return {"scopes": scopes}
 
-    @request(When.STOPPED, Run.LOOKING)
-    async def variables_request(self, arguments: Arguments) -> Json:
+    @request(When.STOPPED, Run.LOOKING, supportsValueFormattingOptions=True)
+    async def variables_request(self, arguments: Arguments) -> types.VariablesResponseBody:
         ref = self._session.stops.variable(arguments.integer("variablesReference"))
         wanted = arguments.one_of("filter", ("named", "indexed", ""), "")
         start = arguments.natural("start", 0)
         count = min(arguments.natural("count", 0) or MAX_CHILDREN, MAX_CHILDREN)
+        hex = wants_hex(arguments)
         named = isinstance(ref, ScopeRef)
         if wanted and (wanted == "named") != named:
             return {"variables": []}
         if isinstance(ref, ScopeRef):
-            return {"variables": await self._scope(ref, start, count)}
+            return {"variables": await self._scope(ref, start, count, hex)}
         if isinstance(ref, TensorRef):
-            return {"variables": await self._elements(ref, start, count)}
-        items = enumerate(ref.values[start : start + count], start)
-        return {"variables": [self._plain(f"[{i}]", value) for i, value in items]}
-
-    @request(When.STOPPED, Run.LOOKING, supportsEvaluateForHovers=True)
-    async def evaluate_request(self, arguments: Arguments) -> Json:
-        text = arguments.string("expression").strip()
-        ref = self._evaluation_frame(arguments.optional_integer("frameId"))
-        if ref.index is None:
-            raise RequestError("a Python frame has no tensors: choose the op, a block or the run")
-        parsed = expr.parse(text)
-        value = await self._session.debugger.evaluate(
-            ref.stop.thread.id, ref.index, parsed, max_elements=values.SMALL
-        )
-        typed = text if _POSTFIX.fullmatch(text) else f"({text})"
-        shown = self._value(ref.stop, ref.index, value, parsed, typed)
-        shown["result"] = shown.pop("value")
-        shown.pop("evaluateName", None)
-        return shown
-
-    @request(When.STOPPED, Run.LOOKING)
-    async def exceptionInfo_request(self, arguments: Arguments) -> Json:
-        stop = self._session.stops.get(arguments.integer("threadId"))
-        exception = _EXCEPTION_IDS.get(stop.stopped.reason)
-        if exception is None:
-            raise RequestError(f"thread {stop.thread.id} is not stopped by NaN, Inf or an error")
-        details: Json = {"message": stop.stopped.message, "typeName": exception}
-        if stop.stopped.frames and stop.stopped.frames[0].op.stack:
-            details["stackTrace"] = creation_stack(stop.stopped.frames[0].op)
+            return {"variables": await self._elements(ref, start, count, hex)}
+        dtype = program_pb2.INT64 if hex else None
+        items = itertools.islice(enumerate(ref.values), start, start + count)
         return {
-            "exceptionId": exception,
-            "description": stop.stopped.message,
-            "breakMode": "always",
-            "details": details,
+            "variables": [
+                {"name": f"[{i}]", "value": values.describe(value, dtype), "variablesReference": 0}
+                for i, value in items
+            ]
         }
 
-    # ---- values ----------------------------------------------------------------------------------
-
-    def _evaluation_frame(self, handle: int | None) -> FrameRef:
+    def frame(self, handle: int | None) -> tuple[FrameRef, int]:
+        """The frame in which something is evaluated, and its place in the stack."""
         if handle is None:
-            return FrameRef(self._session.stops.newest(), 0)
-        ref = self._session.stops.frame(handle)
-        if ref.frame is not None and ref.frame.kind == pb.StackFrame.PYTHON:
-            return FrameRef(ref.stop, None)
-        return ref
+            ref = FrameRef(self._session.stops.newest(), 0)
+        else:
+            ref = self._session.stops.frame(handle)
+        python = ref.frame is not None and ref.frame.kind == pb.StackFrame.PYTHON
+        if ref.index is None or python:
+            raise RequestError("a Python frame has no tensors: choose the op, a block or the run")
+        return ref, ref.index
 
-    async def _scope(self, ref: ScopeRef, start: int, count: int) -> list[Json]:
-        found: list[Json] = []
+    async def variable_of(self, name: str, reference: int | None, frame: int | None) -> str:
+        """The variable that a row of the client's, or an expression, stands for."""
+        if reference:
+            ref = self._session.stops.variable(reference)
+            child = ref.children.get(name) if isinstance(ref, ScopeRef) else None
+            if child is not None and child.variable:
+                return child.variable
+            raise RequestError("only whole variables can be watched")
+        parsed = expr.parse(name)
+        if parsed.WhichOneof("node") == "call" and parsed.call.function == "var":
+            return parsed.call.args[0].s
+        found = expr.names(parsed)
+        if parsed.WhichOneof("node") not in ("name", "attribute") or len(found) != 1:
+            raise RequestError("only whole variables can be watched")
+        (variable,) = found
+        if frame is not None or self._session.stops:
+            return await self._in_slot(variable, frame) or variable
+        return variable
+
+    async def _in_slot(self, name: str, handle: int | None) -> str:
+        """The variable in the op's slot of that name."""
+        ref, index = self.frame(handle)
+        for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
+            page = await self._session.debugger.variables(ref.stop.thread.id, index, scope)
+            for entry in page.variables:
+                if entry.name == name:
+                    return entry.variable
+        return ""
+
+    # ---- children --------------------------------------------------------------------------------
+
+    async def _scope(
+        self, ref: ScopeRef, start: int, count: int, hex: bool
+    ) -> list[types.Variable]:
+        found: list[types.Variable] = []
         while len(found) < count:
             # A reply is bounded by the wire's message size: what is missing is asked for again.
             page = await self._session.debugger.variables(
                 ref.stop.thread.id, ref.frame, ref.scope, start + len(found), count - len(found)
             )
-            found += [self._named(ref, entry) for entry in page.variables]
+            found += [self._session.showing.named(ref, entry, hex) for entry in page.variables]
             if not page.variables or start + len(found) >= page.total:
                 break
         return found
 
-    def _named(self, ref: ScopeRef, entry: pb.NamedValue) -> Json:
-        name, variable = entry.name, entry.variable
-        typed, expression = name, pb.Expr(name=name)
-        if variable:
-            if variable != name:
-                name = f"{name} ({variable})"
-            # By var(), which an op's slot of the same name does not come before.
-            typed = variable if _TYPABLE.fullmatch(variable) else f'var("{variable}")'
-            call = pb.Expr.Call(function="var", args=[pb.Expr(s=variable)])
-            expression = pb.Expr(call=call)
-        return {"name": name, **self._value(ref.stop, ref.frame, entry.value, expression, typed)}
-
-    async def _elements(self, ref: TensorRef, start: int, count: int) -> list[Json]:
+    async def _elements(
+        self, ref: TensorRef, start: int, count: int, hex: bool
+    ) -> list[types.Variable]:
         count = min(count, ref.length - start)
         if count <= 0:
             return []
@@ -159,43 +153,12 @@ class Inspection:
             start=start,
             count=count,
         )
-        shown = []
-        for position, child in enumerate(value.tensor.children, start):
-            at = pb.Expr.Subscript(index=pb.Expr(i=position))
-            element = pb.Expr(index=pb.Expr.Index(value=ref.expr, subscripts=[at]))
-            typed = f"{ref.text}[{position}]" if ref.text else ""
-            described = self._value(ref.stop, ref.frame, child, element, typed)
-            shown.append({"name": f"[{position}]", **described})
-        return shown
-
-    def _plain(self, name: str, value: pb.Value) -> Json:
-        return {"name": name, "value": values.describe(value), "variablesReference": 0}
-
-    def _value(
-        self, stop: Stop, frame: int, value: pb.Value, expression: pb.Expr, typed: str
-    ) -> Json:
-        """What a variable and an evaluation's result have in common."""
-        shown: Json = {"value": values.describe(value), "variablesReference": 0}
-        thread_id, handles = stop.thread.id, self._session.stops.variables
-        kind = value.WhichOneof("kind")
-        if typed and kind != "absent":
-            shown["evaluateName"] = typed
-        if self._session.client.variable_types and (type_name := _type_name(value)):
-            shown["type"] = type_name
-        if kind == "tensor" and value.tensor.dims and 0 not in value.tensor.dims:
-            length = value.tensor.dims[0]
-            ref = TensorRef(stop, frame, expression, typed, length)
-            shown["variablesReference"] = handles.add(thread_id, ref)
-            shown["indexedVariables"] = length
-        elif kind == "list" and value.list.values:
-            items = ListRef(tuple(value.list.values))
-            shown["variablesReference"] = handles.add(thread_id, items)
-            shown["indexedVariables"] = len(value.list.values)
-        return shown
+        dtype = value.tensor.dtype if hex else None
+        return [
+            self._session.showing.element(ref, position, child, dtype)
+            for position, child in enumerate(value.tensor.children, start)
+        ]
 
 
-def _type_name(value: pb.Value) -> str:
-    kind = value.WhichOneof("kind")
-    if kind == "tensor":
-        return values.type_name(value.tensor.dtype, value.tensor.dims)
-    return {"b": "bool", "i": "int", "f": "float", "s": "str", "list": "list"}.get(kind or "", "")
+def wants_hex(arguments: Arguments) -> bool:
+    return "format" in arguments and arguments.object("format").boolean("hex", False)

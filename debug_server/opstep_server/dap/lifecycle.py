@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 from typing import TYPE_CHECKING
 
+from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
-from opstep_server.dap.framing import Json
+from opstep_server.dap.launching import Launch
 from opstep_server.dap.rules import Run, When, request
-from opstep_server.debugger import DebuggerError, LaunchTarget
+from opstep_server.debugger import DebuggerError
 
 if TYPE_CHECKING:
     from opstep_server.dap.session import Session
@@ -23,19 +23,24 @@ class Lifecycle:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._configured = asyncio.Event()
-        self._launching = False
+        # What was launched last, or is about to be.
+        self._launch: Launch | None = None
         self._launched = False
+        self._restarting = False
         self._exited = asyncio.Event()
         self._terminated = False
+        self._asked_to_end = False
         # The process goes on without a debugger.
         self._let_go = False
-        self.just_my_code = True
-        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def just_my_code(self) -> bool:
+        return self._launch is None or self._launch.just_my_code
 
     # ---- beginning -------------------------------------------------------------------------------
 
     @request(When.ANY)
-    async def initialize_request(self, arguments: Arguments) -> Json:
+    async def initialize_request(self, arguments: Arguments) -> types.Capabilities:
         if self._session.client.initialized:
             raise RequestError("'initialize' was already sent in this session")
         self._session.client.introduce(arguments)
@@ -49,28 +54,56 @@ class Lifecycle:
     # Clients differ in what they send first, `launch` or `configurationDone`: it waits beside them.
     @request(run=Run.BESIDE)
     async def launch_request(self, arguments: Arguments) -> None:
-        if self._launching:
+        if self._launch is not None:
             raise RequestError("a program was already launched in this session")
-        target = _target(arguments)
-        stop_on_entry = arguments.boolean("stopOnEntry", False)
-        no_debug = arguments.boolean("noDebug", False)
-        gradients = arguments.boolean("gradients", False)
-        self.just_my_code = arguments.boolean("justMyCode", True)
-        self._launching = True
+        self._launch = Launch.read(arguments)
         try:
-            await self._session.breakpoints.configure(gradients=gradients, off=no_debug)
+            await self._configure(self._launch)
             await self._configured.wait()
-            await self._session.debugger.listen()
-            # From here on there may be a process to end, also when this is cancelled.
-            self._launched = True
-            pid = await self._session.debugger.launch(
-                target, stop_on_entry=stop_on_entry and not no_debug
-            )
-        except (DebuggerError, OSError) as error:
-            self._launching = self._launched = False
+            await self._start(self._launch)
+        except (DebuggerError, RequestError, OSError) as error:
+            self._launch = None
             raise RequestError(str(error)) from error
-        body = {
-            "name": target.program,
+
+    @request(run=Run.BESIDE, ends_looking=True, supportsRestartRequest=True)
+    async def restart_request(self, arguments: Arguments) -> None:
+        if self._launch is None or not self._alive:
+            raise RequestError("there is no running program to restart: launch one first")
+        if self._restarting:
+            raise RequestError("the program is being restarted already")
+        # Newer arguments, if the client has any.
+        launch = self._launch
+        if "arguments" in arguments:
+            launch = Launch.read(arguments.object("arguments"))
+        self._restarting = True
+        try:
+            await self._session.debugger.terminate()
+            self._exited.clear()
+            await self._configure(launch)
+            await self._start(launch)
+        except (DebuggerError, RequestError, OSError) as error:
+            self._say_terminated()
+            raise RequestError(str(error)) from error
+        finally:
+            self._restarting = False
+
+    async def _configure(self, launch: Launch) -> None:
+        await self._session.breakpoints.configure(gradients=launch.gradients, off=launch.no_debug)
+        await self._session.exceptions.configure(off=launch.no_debug)
+
+    async def _start(self, launch: Launch) -> None:
+        await self._session.debugger.listen()
+        self._launch = launch
+        # From here on there may be a process to end, also when this is cancelled.
+        self._launched = True
+        try:
+            pid = await launch.start(self._session)
+        except Exception:
+            self._launched = False
+            raise
+        self._asked_to_end = False
+        body: types.ProcessEventBody = {
+            "name": launch.target.program,
             "systemProcessId": pid,
             "isLocalProcess": True,
             "startMethod": "launch",
@@ -80,6 +113,8 @@ class Lifecycle:
     # ---- ending ----------------------------------------------------------------------------------
 
     def process_exited(self, code: int) -> None:
+        if self._restarting:
+            return
         for thread in self._session.debugger.threads:
             self._session.stops.leave(thread.id)
         if code < 0:
@@ -102,12 +137,20 @@ class Lifecycle:
 
     @request(run=Run.AT_ONCE, ends_looking=True, supportsTerminateRequest=True)
     async def terminate_request(self, arguments: Arguments) -> None:
+        """Asks the program to end; asked once more, makes it. `exited` tells of its end."""
         if not self._launched:
             raise RequestError("there is no program to terminate: launch one first")
-        # Answered at once; `exited` and `terminated` tell of its end.
-        task = asyncio.create_task(self._terminate())
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        if not self._alive:
+            return
+        if self._asked_to_end:
+            self._session.debugger.signal(signal.SIGKILL)
+            return
+        self._asked_to_end = True
+        self._session.debugger.signal(signal.SIGTERM)
+        # A thread that stands still could not act on it.
+        for stop in self._session.stops.all:
+            with contextlib.suppress(DebuggerError):
+                await self._session.debugger.resume(stop.thread.id, "continue")
 
     @request(When.ANY, Run.AT_ONCE, ends_looking=True, supportTerminateDebuggee=True)
     async def disconnect_request(self, arguments: Arguments) -> None:
@@ -134,19 +177,3 @@ class Lifecycle:
         # The last output and the exit code come as events behind the process's end.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._exited.wait(), 3.0)
-
-
-def _target(arguments: Arguments) -> LaunchTarget:
-    cwd = arguments.optional_string("cwd") or None
-    if cwd is not None and not os.path.isdir(cwd):
-        raise RequestError(f"cannot launch: the working directory {cwd} does not exist")
-    program = os.path.join(cwd or os.getcwd(), arguments.string("program"))
-    if not os.path.isfile(program):
-        raise RequestError(f"cannot launch: the program {program} does not exist")
-    return LaunchTarget(
-        program=program,
-        args=tuple(arguments.strings("args")),
-        cwd=cwd,
-        env=arguments.string_map("env"),
-        python=arguments.optional_string("python") or None,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from opstep_server.dap.framing import ByteSink, Json, frame
 
@@ -19,7 +19,12 @@ class Outbox:
         self._gathering = False
         self._gathered: list[bytes] = []
 
-    def event(self, name: str, body: Json | None = None) -> None:
+    def request(self, command: str, arguments: Mapping[str, object]) -> int:
+        """Asks something of the client; the number that its response will name."""
+        self._send({"type": "request", "command": command, "arguments": arguments})
+        return self._seq
+
+    def event(self, name: str, body: Mapping[str, object] | None = None) -> None:
         message = {"type": "event", "event": name, "body": body or {}}
         if self._holds:
             self._held.append(message)
@@ -29,7 +34,7 @@ class Outbox:
     def output(self, category: str, text: str) -> None:
         self.event("output", {"category": category, "output": text})
 
-    def response(self, request_seq: int, command: str, body: Json | None) -> None:
+    def response(self, request_seq: int, command: str, body: Mapping[str, object] | None) -> None:
         self._send(
             {
                 "type": "response",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments
-from opstep_server.dap.framing import Json
 
-Handler = Callable[[Arguments], Awaitable[Json | None]]
-H = TypeVar("H", bound=Callable[..., Awaitable[Json | None]])
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Bodies are the dictionaries of types.py.
+Handler = Callable[[Arguments], Awaitable[Mapping[str, object] | None]]
+H = TypeVar("H", bound=Callable[..., Awaitable[Mapping[str, object] | None]])
 
 
 class When(Enum):
@@ -38,7 +42,7 @@ class Rule:
     run: Run = Run.ORDERED
     # Requests that end a stop, or the session, end the looking around too.
     ends_looking: bool = False
-    capabilities: Json = field(default_factory=dict)
+    capabilities: types.Capabilities = field(default_factory=lambda: types.Capabilities())
 
 
 _RULE = "_dap_rule"
@@ -49,7 +53,7 @@ def request(
     run: Run = Run.ORDERED,
     *,
     ends_looking: bool = False,
-    **capabilities: Any,
+    **capabilities: Unpack[types.Capabilities],
 ) -> Callable[[H], H]:
     def mark(handler: H) -> H:
         setattr(handler, _RULE, Rule(when, run, ends_looking, capabilities))
@@ -68,8 +72,8 @@ def find(groups: list[object], command: str) -> tuple[Handler, Rule] | None:
     return None
 
 
-def capabilities(groups: list[object]) -> Json:
-    declared: Json = {}
+def capabilities(groups: list[object]) -> types.Capabilities:
+    declared: types.Capabilities = {}
     for group in groups:
         for name in dir(group):
             rule = getattr(getattr(group, name), _RULE, None) if name.endswith("_request") else None

@@ -6,22 +6,32 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from opstep_server import eager
-from opstep_server.dap import rules
+from opstep_server.dap import rules, types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.breakpoints import Breakpoints
 from opstep_server.dap.client import Client
+from opstep_server.dap.completion import Completion
+from opstep_server.dap.disassembly import Disassembly
+from opstep_server.dap.evaluation import Evaluation
 from opstep_server.dap.events import EventTranslator
+from opstep_server.dap.exceptions import Exceptions
 from opstep_server.dap.execution import Execution
 from opstep_server.dap.framing import BodyError, ByteSink, FramingError, Json, read_message
 from opstep_server.dap.inspection import Inspection
 from opstep_server.dap.lifecycle import Lifecycle
+from opstep_server.dap.memory import Memory
+from opstep_server.dap.modules import Modules
 from opstep_server.dap.outbox import Outbox
+from opstep_server.dap.progress import Progress
+from opstep_server.dap.reverse import ReverseRequests
 from opstep_server.dap.rules import Run, When
+from opstep_server.dap.setting import Setting
+from opstep_server.dap.showing import Showing
 from opstep_server.dap.sources import Sources
 from opstep_server.dap.stops import NotStopped, Stops
 from opstep_server.debugger import Debugger, DebuggerError
@@ -56,17 +66,32 @@ class Session:
         self._reader = reader
         self.debugger = debugger or Debugger()
         self.outbox = Outbox(sink)
+        self._reverse = ReverseRequests(self.outbox)
         self.client = Client()
         self.stops = Stops(self.debugger)
         self.sources = Sources(self)
+        self.modules = Modules(self)
+        self.disassembly = Disassembly(self)
         self.breakpoints = Breakpoints(self)
+        self.exceptions = Exceptions(self)
         self.lifecycle = Lifecycle(self)
+        self.inspection = Inspection(self)
+        self.showing = Showing(self)
+        self.memory = Memory(self)
+        self._progress = Progress(self)
+        # Whoever has handlers, `<command>_request`.
         self._groups: list[object] = [
             self.lifecycle,
-            self.breakpoints,
+            Setting(self),
+            self.exceptions,
             Execution(self),
-            Inspection(self),
+            self.inspection,
+            Evaluation(self),
+            Completion(self),
+            self.memory,
             self.sources,
+            self.modules,
+            self.disassembly,
             self,
         ]
         self._queue: deque[Pending] = deque()
@@ -77,8 +102,12 @@ class Session:
         self._leaving = asyncio.Event()
         self._unsubscribe = self.debugger.subscribe(EventTranslator(self))
 
-    def capabilities(self) -> Json:
+    def capabilities(self) -> types.Capabilities:
         return rules.capabilities(self._groups)
+
+    async def ask(self, command: str, arguments: Mapping[str, object]) -> Json:
+        """What the client answers to a request of ours; RequestError when it cannot do it."""
+        return await self._reverse.ask(command, arguments)
 
     async def serve(self, first: Json | None = None) -> str | None:
         """Until the client disconnects or vanishes; the sentence that ended it, if one did.
@@ -126,7 +155,8 @@ class Session:
 
     def _accept(self, message: Json) -> None:
         if message.get("type") == "response":
-            return  # Nothing is ever asked of the client.
+            self._reverse.answered(message)
+            return
         seq, command = message.get("seq"), message.get("command")
         if not isinstance(seq, int) or message.get("type") != "request":
             self.outbox.output("important", "opstep: a message is no numbered request\n")
@@ -170,6 +200,8 @@ class Session:
             self._ordered = pending
             pending.holding = True
             self.outbox.hold()
+        if pending.rule.run is Run.LOOKING and self.client.progress:
+            self._progress.begin(pending)
         pending.task = eager.start(self._run(pending))
         if ordered and pending.task is not None:
             loop = asyncio.get_running_loop()
@@ -224,6 +256,7 @@ class Session:
     def _answered(self, pending: Pending) -> None:
         pending.answered = True
         self._pending.pop(pending.seq, None)
+        self._progress.end(pending)
         if pending.holding:
             pending.holding = False
             self.outbox.release()
@@ -243,7 +276,10 @@ class Session:
     @rules.request(When.ANY, Run.AT_ONCE, supportsCancelRequest=True)
     async def cancel_request(self, arguments: Arguments) -> Json:
         seq = arguments.optional_integer("requestId")
+        progress = arguments.optional_string("progressId")
         pending = self._pending.get(seq) if seq is not None else None
+        if progress is not None:
+            pending = self._progress.find(progress)
         # One that is over, or that changes something, is left alone: its response says so.
         if pending is not None and pending.rule.run is Run.LOOKING:
             self._cancel(iter([pending]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
-from opstep_server.dap.framing import Json
 from opstep_server.dap.rules import Run, request
 from opstep_server.debugger import Executor, ProgramRef
 from opstep_server.wire import debug_pb2 as pb
@@ -34,7 +34,7 @@ class Sources:
                 return ref
         return None
 
-    def listing(self, ref: ProgramRef) -> Json:
+    def listing(self, ref: ProgramRef) -> types.Source:
         key = (ref.executor.id, ref.event.program, ref.event.version)
         reference = self._references.setdefault(key, len(self._references) + 1)
         self._programs[reference] = ref
@@ -44,7 +44,7 @@ class Sources:
             "origin": f"listing of program {ref.event.name}",
         }
 
-    def listing_source(self, program_name: str) -> Json:
+    def listing_source(self, program_name: str) -> types.Source:
         for ref in reversed(self._session.debugger.programs):
             if ref.event.name == program_name:
                 return self.listing(ref)
@@ -68,8 +68,17 @@ class Sources:
         source = self.listing(ProgramRef(executor, program))
         self._session.outbox.event("loadedSource", {"reason": reason, "source": source})
 
+    def lost(self, executor: Executor) -> None:
+        """Its listings cannot be read any more."""
+        for reference, ref in list(self._programs.items()):
+            if ref.executor is executor:
+                body = {"reason": "removed", "source": self.listing(ref)}
+                self._session.outbox.event("loadedSource", body)
+                del self._programs[reference]
+        self._seen = {key for key in self._seen if key[0] != executor.id}
+
     @request(run=Run.LOOKING)
-    async def source_request(self, arguments: Arguments) -> Json:
+    async def source_request(self, arguments: Arguments) -> types.SourceResponseBody:
         reference = arguments.integer("sourceReference", 0)
         if not reference and "source" in arguments:
             reference = arguments.object("source").integer("sourceReference", 0)
@@ -80,7 +89,7 @@ class Sources:
         return {"content": "".join(f"{line}\n" for line in lines), "mimeType": MIME_TYPE}
 
     @request(run=Run.LOOKING, supportsLoadedSourcesRequest=True)
-    async def loadedSources_request(self, arguments: Arguments) -> Json:
+    async def loadedSources_request(self, arguments: Arguments) -> types.LoadedSourcesResponseBody:
         sources = [self.listing(ref) for ref in self._session.debugger.programs]
         files: dict[str, None] = {}
         for ref in self._session.debugger.programs:
@@ -90,7 +99,9 @@ class Sources:
         return {"sources": sources}
 
     @request(run=Run.LOOKING, supportsBreakpointLocationsRequest=True)
-    async def breakpointLocations_request(self, arguments: Arguments) -> Json:
+    async def breakpointLocations_request(
+        self, arguments: Arguments
+    ) -> types.BreakpointLocationsResponseBody:
         source = arguments.object("source")
         first = arguments.integer("line")
         last = arguments.integer("endLine", first)

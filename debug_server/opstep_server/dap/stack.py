@@ -1,4 +1,5 @@
-"""A stop's stack as clients see it: the op, its blocks, the run, a border, the Python frames."""
+"""A stop's stack as clients see it: the op, the lines that led to its making, its blocks, the run,
+a border, the Python frames."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import sysconfig
 from typing import TYPE_CHECKING
 
 from opstep_server import values
-from opstep_server.dap.framing import Json
+from opstep_server.dap import types
+from opstep_server.dap.disassembly import address
 from opstep_server.dap.stops import FrameRef, Stop
 from opstep_server.wire import debug_pb2 as pb
 
@@ -44,7 +46,7 @@ class StackView:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def frames(self, stop: Stop) -> list[Json]:
+    def frames(self, stop: Stop) -> list[types.StackFrame]:
         """Made once for each stop, from what came with it: no round trip."""
         if not stop.frames:
             in_python = False
@@ -56,9 +58,24 @@ class StackView:
                         stop.frames.append(self._border(stop))
                         in_python = True
                 stop.frames.append(self._frame(stop, index, frame))
+                if frame.kind == pb.StackFrame.OP:
+                    # Its own line is the innermost of them.
+                    stop.frames += [self._creation(stop, index, at) for at in frame.op.stack[1:]]
         return stop.frames
 
-    def _border(self, stop: Stop) -> Json:
+    def _creation(self, stop: Stop, index: int, at: pb.SourceLine) -> types.StackFrame:
+        """A line that led to the op's making; what can be looked at there is the op."""
+        client = self._session.client
+        return {
+            "id": self._session.stops.frames.add(stop.thread.id, FrameRef(stop, index)),
+            "name": f"made in {at.function}",
+            "source": {"name": os.path.basename(at.file), "path": at.file},
+            "line": client.line(at.line),
+            "column": client.first_column,
+            "presentationHint": "subtle",
+        }
+
+    def _border(self, stop: Stop) -> types.StackFrame:
         handle = self._session.stops.frames.add(stop.thread.id, FrameRef(stop, None))
         return {
             "id": handle,
@@ -68,18 +85,29 @@ class StackView:
             "presentationHint": "label",
         }
 
-    def _frame(self, stop: Stop, index: int, frame: pb.StackFrame) -> Json:
+    def _frame(self, stop: Stop, index: int, frame: pb.StackFrame) -> types.StackFrame:
         client = self._session.client
         handle = self._session.stops.frames.add(stop.thread.id, FrameRef(stop, index))
-        shown: Json = {"id": handle, "name": frame_title(frame), "line": 0, "column": 0}
+        shown: types.StackFrame = {
+            "id": handle,
+            "name": frame_title(frame),
+            "line": 0,
+            "column": 0,
+        }
         source, line = self._place(stop, frame)
         if source is not None:
-            shown.update(source=source, line=client.line(line), column=client.first_column)
-        if frame.kind in (pb.StackFrame.OP, pb.StackFrame.BLOCK):
-            shown["instructionPointerReference"] = f"op:{frame.program}:{frame.op.id}"
+            shown["source"] = source
+            shown["line"] = client.line(line)
+            shown["column"] = client.first_column
+        executor = stop.thread.executor.id
+        if frame.kind in (pb.StackFrame.OP, pb.StackFrame.BLOCK) and frame.op.listing_line:
+            at = address(executor, frame.program, frame.op.listing_line)
+            shown["instructionPointerReference"] = f"{at:#x}"
+        if frame.kind != pb.StackFrame.PYTHON:
+            shown["moduleId"] = f"{executor}:{frame.program}"
         return shown
 
-    def _place(self, stop: Stop, frame: pb.StackFrame) -> tuple[Json | None, int]:
+    def _place(self, stop: Stop, frame: pb.StackFrame) -> tuple[types.Source | None, int]:
         """The user's line; the listing for an op that has none."""
         file, line = frame.file, frame.line
         if not file and frame.op.stack:

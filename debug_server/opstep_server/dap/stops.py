@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from opstep_server.dap import types
 from opstep_server.dap.arguments import RequestError
-from opstep_server.dap.framing import Json
 from opstep_server.dap.handles import Handles
 from opstep_server.debugger import Debugger, Thread
 from opstep_server.wire import debug_pb2 as pb
+
+# More than any tensor has bytes.
+_MEMORY_BITS = 40
 
 
 class NotStopped(RequestError):
@@ -20,7 +23,7 @@ class Stop:
     thread: Thread
     stopped: pb.Stopped
     # The stack as the client sees it, made at its first request.
-    frames: list[Json] = field(default_factory=list)
+    frames: list[types.StackFrame] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,23 @@ class FrameRef:
 
 
 @dataclass(frozen=True)
+class Child:
+    """What a row of a scope stands for."""
+
+    expr: pb.Expr
+    # As a person would type it.
+    text: str
+    # Empty for an attribute.
+    variable: str
+
+
+@dataclass(frozen=True)
 class ScopeRef:
     stop: Stop
     frame: int
     scope: pb.ScopeKind
+    # By the name that the client was given.
+    children: dict[str, Child] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,15 @@ class ListRef:
     values: tuple[pb.Value, ...]
 
 
+@dataclass(frozen=True)
+class MemoryRef:
+    """The bytes of what `expr` is in the frame."""
+
+    stop: Stop
+    frame: int
+    expr: pb.Expr
+
+
 VariableRef = ScopeRef | TensorRef | ListRef
 
 
@@ -69,12 +94,17 @@ class Stops:
         self._stops: dict[int, Stop] = {}
         self.frames: Handles[FrameRef] = Handles()
         self.variables: Handles[VariableRef] = Handles()
+        self._memory: Handles[MemoryRef] = Handles()
 
     def __bool__(self) -> bool:
         return bool(self._stops)
 
     def __contains__(self, thread_id: int) -> bool:
         return thread_id in self._stops
+
+    @property
+    def all(self) -> list[Stop]:
+        return list(self._stops.values())
 
     def enter(self, thread: Thread, stopped: pb.Stopped) -> None:
         self.leave(thread.id)
@@ -84,6 +114,7 @@ class Stops:
         self._stops.pop(thread_id, None)
         self.frames.forget(thread_id)
         self.variables.forget(thread_id)
+        self._memory.forget(thread_id)
 
     def get(self, thread_id: int) -> Stop:
         stop = self._stops.get(thread_id)
@@ -114,3 +145,25 @@ class Stops:
                 f"variables {handle} belong to an earlier stop: ask for the scopes again"
             )
         return ref
+
+    # ---- references to bytes: addresses, far enough from each other ------------------------------
+
+    def remember(self, ref: MemoryRef) -> str:
+        return f"{self._memory.add(ref.stop.thread.id, ref) << _MEMORY_BITS:#x}"
+
+    def remembered(self, reference: str) -> tuple[int, MemoryRef]:
+        """The address of its first byte, and what lies there."""
+        try:
+            address = int(reference, 16)
+        except ValueError:
+            raise RequestError(f"'{reference}' is no reference to a tensor's bytes") from None
+        ref = self._memory.get(address >> _MEMORY_BITS)
+        if ref is None or address % (1 << _MEMORY_BITS):
+            raise RequestError(
+                f"memory {reference} belongs to an earlier stop: ask for the variables again"
+            )
+        return address, ref
+
+    def memory_of(self, thread_id: int) -> list[tuple[str, MemoryRef]]:
+        found = self._memory.of(thread_id)
+        return [(f"{handle << _MEMORY_BITS:#x}", ref) for handle, ref in found]

@@ -1,0 +1,114 @@
+"""Values as the protocol's variables: text, type, children by handle, bytes by reference."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from opstep_server import values
+from opstep_server.dap import types
+from opstep_server.dap.stops import Child, ListRef, MemoryRef, ScopeRef, Stop, TensorRef
+from opstep_server.wire import debug_pb2 as pb, program_pb2
+
+if TYPE_CHECKING:
+    from opstep_server.dap.session import Session
+
+# A variable's name that the expression language reads as that name.
+_TYPABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+# What can be indexed without brackets around it.
+_POSTFIX = re.compile(r"[\w.]+(\[[^][]*\]|\([^()]*\))*")
+
+
+def typed_name(variable: str) -> str:
+    """How the variable is written in an expression."""
+    return variable if _TYPABLE.fullmatch(variable) else f'var("{variable}")'
+
+
+def indexable(text: str) -> str:
+    return text if _POSTFIX.fullmatch(text) else f"({text})"
+
+
+def variable_expr(variable: str) -> pb.Expr:
+    """By var(), which an op's slot of the same name does not come before."""
+    return pb.Expr(call=pb.Expr.Call(function="var", args=[pb.Expr(s=variable)]))
+
+
+def element_expr(whole: pb.Expr, position: int) -> pb.Expr:
+    at = pb.Expr.Subscript(index=pb.Expr(i=position))
+    return pb.Expr(index=pb.Expr.Index(value=whole, subscripts=[at]))
+
+
+class Showing:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def named(self, ref: ScopeRef, entry: pb.NamedValue, hex: bool) -> types.Variable:
+        """A row of a scope; from then on the scope knows what it stands for."""
+        name, variable = entry.name, entry.variable
+        child = Child(pb.Expr(name=name), name, "")
+        if variable:
+            if variable != name:
+                name = f"{name} ({variable})"
+            child = Child(variable_expr(variable), typed_name(variable), variable)
+        ref.children[name] = child
+        shown = self.value(ref.stop, ref.frame, entry.value, child.expr, child.text, hex=hex)
+        if not variable:
+            shown["presentationHint"] = {"attributes": ["readOnly"]}
+        return {**shown, "name": name}
+
+    def element(
+        self,
+        ref: TensorRef,
+        position: int,
+        value: pb.Value,
+        dtype: program_pb2.DataType | None,
+    ) -> types.Variable:
+        text = f"{ref.text}[{position}]" if ref.text else ""
+        expression = element_expr(ref.expr, position)
+        shown = self.value(ref.stop, ref.frame, value, expression, text, dtype=dtype)
+        return {**shown, "name": f"[{position}]"}
+
+    def value(
+        self,
+        stop: Stop,
+        frame: int,
+        value: pb.Value,
+        expression: pb.Expr,
+        text: str,
+        *,
+        hex: bool = False,
+        dtype: program_pb2.DataType | None = None,
+    ) -> types.Variable:
+        """What a variable, an evaluation's result and a new value have in common."""
+        kind = value.WhichOneof("kind")
+        if hex and dtype is None:
+            dtype = program_pb2.FLOAT64 if kind == "f" else program_pb2.INT64
+        shown: types.Variable = {
+            "name": "",
+            "value": values.describe(value, dtype),
+            "variablesReference": 0,
+        }
+        thread_id, stops = stop.thread.id, self._session.stops
+        if text and kind != "absent":
+            shown["evaluateName"] = text
+        if self._session.client.variable_types and (type_name := _type_name(value)):
+            shown["type"] = type_name
+        if kind == "tensor":
+            shown["memoryReference"] = stops.remember(MemoryRef(stop, frame, expression))
+        if kind == "tensor" and value.tensor.dims and 0 not in value.tensor.dims:
+            length = value.tensor.dims[0]
+            ref = TensorRef(stop, frame, expression, text, length)
+            shown["variablesReference"] = stops.variables.add(thread_id, ref)
+            shown["indexedVariables"] = length
+        elif kind == "list" and value.list.values:
+            items = ListRef(tuple(value.list.values))
+            shown["variablesReference"] = stops.variables.add(thread_id, items)
+            shown["indexedVariables"] = len(value.list.values)
+        return shown
+
+
+def _type_name(value: pb.Value) -> str:
+    kind = value.WhichOneof("kind")
+    if kind == "tensor":
+        return values.type_name(value.tensor.dtype, value.tensor.dims)
+    return {"b": "bool", "i": "int", "f": "float", "s": "str", "list": "list"}.get(kind or "", "")

@@ -1,0 +1,52 @@
+"""Expressions as places: what an assignment puts where, and which variable is meant."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from opstep_server import expr
+from opstep_server.wire import debug_pb2 as pb
+
+
+def assignment(text: str) -> tuple[str, str] | None:
+    """`w[0] = 1` to what stands left and right of the sign; None for an expression."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (statement,) = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    source = text.strip()
+    target = ast.get_source_segment(source, statement.targets[0])
+    value = ast.get_source_segment(source, statement.value)
+    return (target, value) if target and value else None
+
+
+def root(place: pb.Expr) -> str:
+    """The variable that the place is a part of; "" when it is none."""
+    while place.WhichOneof("node") == "index":
+        place = place.index.value
+    if place.WhichOneof("node") == "call" and place.call.function == "var" and place.call.args:
+        return place.call.args[0].s
+    return expr.dotted_name(place) or ""
+
+
+def is_plain(place: pb.Expr) -> bool:
+    """Whether it only names something, or a part of it: then nothing is computed."""
+    kind = place.WhichOneof("node")
+    if kind == "index":
+        subscripts = place.index.subscripts
+        return is_plain(place.index.value) and all(_is_number(each) for each in subscripts)
+    if kind == "call":
+        return bool(root(place))
+    return kind in ("name", "attribute", "b", "i", "f", "s")
+
+
+def _is_number(subscript: pb.Expr.Subscript) -> bool:
+    if subscript.WhichOneof("kind") != "index":
+        return True  # A slice is cut, not computed.
+    index = subscript.index
+    return (index.unary.value if index.HasField("unary") else index).HasField("i")
