@@ -49,7 +49,7 @@ def test_a_server_that_is_told_nonsense(capfd: pytest.CaptureFixture[str]) -> No
                         await call.write(data)
                         if message is None or message.HasField("goodbye") or sent == MESSAGES:
                             break
-                except (grpc.aio.BaseError, asyncio.InvalidStateError):
+                except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
                     pass
                 call.cancel()
                 await drain
@@ -86,7 +86,7 @@ async def _drain(call: grpc.aio.StreamStreamCall) -> None:
     try:
         while await call.read() is not grpc.aio.EOF:
             pass
-    except (grpc.aio.BaseError, asyncio.CancelledError):
+    except (grpc.RpcError, asyncio.CancelledError):
         pass
 
 
@@ -141,7 +141,9 @@ class WildServer:
 
     async def _read(self, context: grpc.aio.ServicerContext) -> None:
         while (data := await context.read()) is not grpc.aio.EOF:
-            self.replies += pb.FromExecutor.FromString(data).WhichOneof("message") == "reply"
+            message = pb.FromExecutor.FromString(data)
+            for part in message.batch.messages or [message]:
+                self.replies += part.WhichOneof("message") == "reply"
 
 
 @pytest.mark.parametrize("policy", ["observe", "full"])
@@ -167,7 +169,7 @@ def test_an_executor_that_is_told_nonsense(policy: str, tmp_path: Path) -> None:
         output, _ = await child.communicate()
         assert child.returncode == 0
         await server.stop(None)
-        assert wild.replies > 100
+        assert wild.replies > 50
         if policy == "full":
             assert wild.sent >= MESSAGES
         return output.decode()
