@@ -8,16 +8,9 @@
 #include <type_traits>
 
 #include "base/half.h"
+#include "base/wide.h"
 
-// The widest vectors that the machine has, chosen when the library is loaded. Additions are written
-// out in fixed lanes, so every version gives the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define OPSTEP_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OPSTEP_WIDE
-#endif
-
+// Additions are written out in fixed lanes, so every version of OPSTEP_WIDE gives the same bits.
 namespace opstep {
 namespace {
 

@@ -56,6 +56,8 @@ void Breakpoints::Replace(const proto::SetBreakpoints& wanted) {
     const auto it = old.find(spec.id());
     if (it != old.end() && it->second.spec.SerializeAsString() == spec.SerializeAsString()) {
       entry = it->second;
+    } else if (spec.has_hits()) {
+      entry.hits = std::make_shared<HitCount>(spec.hits());
     }
     entry.spec = spec;
     entry.order = entries_.size();
@@ -75,9 +77,6 @@ bool Breakpoints::Take(uint32_t id, bool* gone) {
 }
 
 void Breakpoints::Bind(const Plan& plan, KnownPlan& known) {
-  for (std::vector<OpFacts>& block : known.facts) {
-    for (OpFacts& op : block) op.bindings.clear();
-  }
   for (Entry* entry : InOrder()) {
     BindOne(*entry, plan, known);
     Refresh(*entry);
@@ -112,18 +111,13 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       binding.breakpoint = spec.id();
       binding.once_in_run = line;
       binding.run_start = run_start;
-      if (spec.has_condition()) {
-        try {
-          binding.condition =
-              Expression::Bind(spec.condition(), plan, static_cast<int>(block), instruction.op);
-          binding.after = binding.condition->needs_outputs();
-        } catch (const Error& error) {
-          entry.condition_error = error.what();
-          ++unfit;
-          continue;
-        }
+      try {
+        BindAt(entry, plan, static_cast<int>(block), instruction, std::move(binding), known);
+      } catch (const Error& error) {
+        entry.condition_error = error.what();
+        ++unfit;
+        continue;
       }
-      known.facts[block][index].bindings.push_back(std::move(binding));
       if (!entry.status.has_first()) {
         FillOpInfo(plan, static_cast<int>(block), *instruction.op, entry.status.mutable_first());
         entry.status.set_first_program(plan.program_id);
@@ -137,6 +131,30 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
   if (entry.ops.empty()) Explain(entry, plan);
 }
 
+// Throws when the condition cannot be asked at the op.
+void Breakpoints::BindAt(Entry& entry, const Plan& plan, int block, const Instruction& instruction,
+                         Binding binding, KnownPlan& known) const {
+  const proto::Breakpoint& spec = entry.spec;
+  bool after = spec.has_data();
+  binding.hits = entry.hits;
+  if (spec.has_condition()) {
+    binding.condition = Expression::Bind(spec.condition(), plan, block, instruction.op);
+    after |= binding.condition->needs_outputs();
+  }
+  if (spec.has_log()) {
+    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op);
+    after |= binding.log->needs_outputs();
+    if (!binding.log->problem().empty()) entry.log_problem = binding.log->problem();
+  }
+  OpWork& work = known.WorkAt(static_cast<size_t>(block), instruction.index);
+  if (spec.has_data()) {
+    binding.written = plan.FindSlot(block, spec.data().variable());
+    binding.changed = spec.data().changed();
+    work.written.push_back(binding.written);
+  }
+  (after ? work.after : work.before).push_back(std::move(binding));
+}
+
 // What to say when no op was found.
 void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
   const proto::Breakpoint& spec = entry.spec;
@@ -144,6 +162,8 @@ void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
     entry.lines.merge(LinesWithOps(plan, spec.line().file(), spec.gradients()));
   } else if (spec.where_case() == proto::Breakpoint::kPattern) {
     if (std::string near = NearestOp(plan, spec.pattern()); !near.empty()) entry.nearest = near;
+  } else if (spec.where_case() == proto::Breakpoint::kData) {
+    entry.nearest = NearestVariable(plan, spec.data().variable());
   } else if (spec.where_case() == proto::Breakpoint::kListing &&
              spec.listing().program_name() == plan.program_name) {
     for (const BlockPlan& block : plan.blocks) {
@@ -175,7 +195,12 @@ std::string Breakpoints::WhyNot(const Entry& entry) const {
                  entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
     case proto::Breakpoint::kOp:
       return Cat("program ", spec.op().program(), " runs no op #", spec.op().op(), yet);
-    default:
+    case proto::Breakpoint::kData:
+      if (entry.nearest.empty() || entry.nearest == spec.data().variable()) {
+        return Cat("no op writes '", spec.data().variable(), "'", yet);
+      }
+      return Cat("no op writes '", spec.data().variable(), "'", yet, "; nearest: ", entry.nearest);
+    case proto::Breakpoint::WHERE_NOT_SET:
       break;
   }
   return "this executor does not know that kind of breakpoint: install the same opstep on both "
@@ -195,6 +220,8 @@ void Breakpoints::Refresh(Entry& entry) const {
   } else if (entry.unfit) {
     status.set_message(Cat("the condition '", entry.spec.condition_text(), "' cannot be asked at ",
                            entry.unfit, " of the ops: ", entry.condition_error));
+  } else if (!entry.log_problem.empty()) {
+    status.set_message(Cat("the log message has no value at some ops: ", entry.log_problem));
   } else {
     status.clear_message();
   }

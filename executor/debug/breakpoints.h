@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -22,7 +23,7 @@ class Breakpoints {
   // A thread stops for it. False when it has been removed meanwhile; a temporary one is then gone.
   bool Take(uint32_t id, bool* gone);
 
-  // Resolves all of them against a plan and puts them into its facts.
+  // Resolves all of them against a plan and puts them into the work of its ops.
   void Bind(const Plan& plan, KnownPlan& known);
   // The condition could not be evaluated: told once.
   void ConditionFailed(uint32_t id, const std::string& error);
@@ -42,13 +43,17 @@ class Breakpoints {
     proto::BreakpointStatus status;
     std::string condition_error;   // of binding
     std::string condition_failed;  // of evaluating
-    std::set<uint32_t> lines;      // of its file with ops
-    std::string nearest;           // op name
+    std::string log_problem;       // a value of the log message that cannot be had somewhere
+    std::shared_ptr<HitCount> hits;
+    std::set<uint32_t> lines;  // of its file with ops
+    std::string nearest;       // op or variable
     std::string told;
     bool seen_plan = false;
   };
 
   void BindOne(Entry& entry, const Plan& plan, KnownPlan& known);
+  void BindAt(Entry& entry, const Plan& plan, int block, const Instruction& instruction,
+              Binding binding, KnownPlan& known) const;
   void Explain(Entry& entry, const Plan& plan) const;
   std::string WhyNot(const Entry& entry) const;
   void Refresh(Entry& entry) const;

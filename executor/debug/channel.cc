@@ -317,6 +317,11 @@ void Channel::Send(proto::FromExecutor message) {
   impl_->changed.notify_all();
 }
 
+size_t Channel::queued_bytes() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->queue_bytes;
+}
+
 void Channel::Flush() {
   std::unique_lock lock(impl_->mutex);
   impl_->changed.wait_for(

@@ -58,6 +58,8 @@ class Channel {
   // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly
   // that the queue is full is cut off: a reply that is lost must not look like one that is late.
   void Send(proto::FromExecutor message);
+  // How much waits to be written.
+  size_t queued_bytes() const;
   // Waits up to a second until what was sent is written.
   void Flush();
   // Of the stream, or of the last one.

@@ -57,8 +57,7 @@ void Run(const proto::Command& command, CommandTarget& target) {
       *reply.mutable_breakpoints() = target.SetBreakpoints(command.set_breakpoints());
       break;
     case proto::Command::kSetExceptions:
-      target.SetExceptions(command.set_exceptions());
-      reply.mutable_done();
+      *reply.mutable_faults() = target.SetExceptions(command.set_exceptions());
       break;
     case proto::Command::kResume:
       reply.mutable_done();

@@ -10,7 +10,7 @@ class CommandTarget {
  public:
   virtual ~CommandTarget() = default;
   virtual proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) = 0;
-  virtual void SetExceptions(const proto::SetExceptions& wanted) = 0;
+  virtual proto::FaultStatuses SetExceptions(const proto::SetExceptions& wanted) = 0;
   // The answer must be on its way before the thread is: its next stop must not overtake it.
   virtual void Resume(const proto::Resume& wanted, proto::Reply answer) = 0;
   virtual void Pause(uint32_t thread) = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/sizes.h"
 #include "base/summary.h"
 
 namespace opstep {
@@ -16,6 +17,11 @@ struct Args {
   }
 };
 
+bool Wants(const std::vector<FaultBinding>& wanted, proto::FaultKind kind) {
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](const FaultBinding& fault) { return fault.kind == kind; });
+}
+
 // Null when there is nothing to look at.
 const Tensor* FloatsIn(const FrameView& frame, uint32_t slot) {
   if (!slot || frame.StateOf(slot) != ValueState::kPresent) return nullptr;
@@ -23,72 +29,142 @@ const Tensor* FloatsIn(const FrameView& frame, uint32_t slot) {
   return tensor && IsFloat(tensor.dtype) ? &tensor : nullptr;
 }
 
-void Look(const FrameView& frame, uint32_t slot, BadNumbers* found) {
+void Look(const FrameView& frame, uint32_t slot, bool sizes, BadNumbers* found) {
   const Tensor* tensor = FloatsIn(frame, slot);
-  if (!tensor || AllFinite(*tensor)) return;
+  if (!tensor) return;
+  if (sizes) found->largest = std::max(found->largest, LargestSize(*tensor));
+  if (AllFinite(*tensor)) return;
   const NonFinite bad = CountNonFinite(*tensor);
   found->nan |= bad.nan > 0;
   found->inf |= bad.inf > 0;
 }
 
-std::string IndexOf(int64_t flat, const Dims& dims) {
+std::string IndexText(const proto::Fault& fault) {
   std::string text;
+  for (int64_t index : fault.index()) text += (text.empty() ? "" : ", ") + std::to_string(index);
+  return "[" + text + "]";
+}
+
+void SetIndex(int64_t flat, const Dims& dims, proto::Fault* fault) {
+  for (int axis = 0; axis < dims.rank(); ++axis) fault->add_index(0);
   for (int axis = dims.rank() - 1; axis >= 0; --axis) {
-    text = std::to_string(flat % dims[axis]) + (text.empty() ? "" : ", ") + text;
+    fault->set_index(axis, flat % dims[axis]);
     flat /= dims[axis];
   }
-  return "[" + text + "]";
+}
+
+bool Holds(const FaultBinding& fault, const FrameView& frame, std::string* failure) {
+  if (!fault.condition) return true;
+  try {
+    return fault.condition->Test({frame, frame.top()});
+  } catch (const Error& error) {
+    *failure = Cat("; the condition of the filter failed: ", error.what());
+    return true;
+  }
+}
+
+// How many elements are at fault, and the first of them.
+std::pair<uint64_t, int64_t> Count(const Tensor& tensor, const FaultBinding& fault) {
+  if (fault.kind == proto::FAULT_OVERFLOW) {
+    if (!(LargestSize(tensor) > fault.limit)) return {0, -1};
+    const Beyond beyond = CountBeyond(tensor, fault.limit);
+    return {beyond.count, beyond.first};
+  }
+  const NonFinite bad = CountNonFinite(tensor);
+  if (fault.kind == proto::FAULT_NAN) return {bad.nan, bad.first_nan};
+  return {bad.inf, bad.first_inf};
+}
+
+Finding Tell(const FrameView& frame, uint32_t slot, const FaultBinding& fault, uint64_t count,
+             int64_t first) {
+  const Tensor& tensor = frame.tensor(slot);
+  Finding finding;
+  finding.fault.set_kind(fault.kind);
+  finding.fault.set_count(count);
+  proto::VarInfo* variable = finding.fault.mutable_variable();
+  variable->set_name(frame.plan().slots[slot].name);
+  variable->set_dtype(static_cast<proto::DataType>(tensor.dtype));
+  for (int64_t size : tensor.dims) variable->add_dims(size);
+  SetIndex(first, tensor.dims, &finding.fault);
+  std::string what;
+  switch (fault.kind) {
+    case proto::FAULT_NAN:
+      finding.reason = proto::STOP_NAN;
+      what = Cat(count, " NaN");
+      break;
+    case proto::FAULT_INF:
+      finding.reason = proto::STOP_INF;
+      what = Cat(count, " Inf");
+      break;
+    default:
+      finding.reason = proto::STOP_OVERFLOW;
+      what = Cat(count, count == 1 ? " element beyond " : " elements beyond ", fault.limit);
+  }
+  finding.message = Cat("[", frame.top().instruction->op->type(), "] made ", what, " in ",
+                        variable->name(), " (", tensor.type().ToString(), ")");
+  if (tensor.dims.rank() > 0) finding.message += ", first at " + IndexText(finding.fault);
+  return finding;
 }
 
 }  // namespace
 
-bool Wants(const proto::SetExceptions& wanted, proto::FaultKind kind) {
-  return std::any_of(wanted.filters().begin(), wanted.filters().end(),
-                     [&](const proto::FaultFilter& filter) { return filter.kind() == kind; });
-}
-
-BadNumbers LookAtRewritten(const FrameView& frame) {
+BadNumbers LookAtRewritten(const FrameView& frame, const std::vector<FaultBinding>& wanted) {
   const Args args(*frame.top().instruction);
+  const bool sizes = Wants(wanted, proto::FAULT_OVERFLOW);
   BadNumbers found;
   for (uint32_t slot : args.in) {
-    if (args.Rewritten(slot)) Look(frame, slot, &found);
+    if (args.Rewritten(slot)) Look(frame, slot, sizes, &found);
   }
   return found;
 }
 
-std::optional<Finding> FindMade(const FrameView& frame, const proto::SetExceptions& wanted,
+std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultBinding>& wanted,
                                 const BadNumbers& before) {
-  const Instruction& instruction = *frame.top().instruction;
-  const Args args(instruction);
-  const auto bad = [&](uint32_t slot) {
+  const Args args(*frame.top().instruction);
+  const bool sizes = Wants(wanted, proto::FAULT_OVERFLOW);
+  const bool others = Wants(wanted, proto::FAULT_NAN) || Wants(wanted, proto::FAULT_INF);
+  bool bad = false;
+  double largest = 0;
+  for (uint32_t slot : args.out) {
     const Tensor* tensor = FloatsIn(frame, slot);
-    return tensor && !AllFinite(*tensor);
-  };
-  if (std::none_of(args.out.begin(), args.out.end(), bad)) return std::nullopt;
+    if (!tensor) continue;
+    if (sizes) largest = std::max(largest, LargestSize(*tensor));
+    if (others) bad |= !AllFinite(*tensor);
+  }
+  const bool beyond = std::any_of(wanted.begin(), wanted.end(), [&](const FaultBinding& fault) {
+    return fault.kind == proto::FAULT_OVERFLOW && largest > fault.limit;
+  });
+  if (!bad && !beyond) return std::nullopt;
 
   BadNumbers in = before;
   for (uint32_t slot : args.in) {
-    if (!args.Rewritten(slot)) Look(frame, slot, &in);
+    if (!args.Rewritten(slot)) Look(frame, slot, beyond, &in);
   }
-  for (const bool nan : {true, false}) {
-    if (!Wants(wanted, nan ? proto::FAULT_NAN : proto::FAULT_INF) || (nan ? in.nan : in.inf))
-      continue;
-    for (uint32_t slot : args.out) {
-      const Tensor* tensor = FloatsIn(frame, slot);
-      if (!tensor) continue;
-      const NonFinite found = CountNonFinite(*tensor);
-      const uint64_t count = nan ? found.nan : found.inf;
-      if (!count) continue;
-      std::string message =
-          Cat("[", instruction.op->type(), "] made ", count, nan ? " NaN" : " Inf", " in ",
-              frame.plan().slots[slot].name, " (", tensor->type().ToString(), ")");
-      if (tensor->dims.rank() > 0) {
-        message += ", first at " + IndexOf(nan ? found.first_nan : found.first_inf, tensor->dims);
+  for (const proto::FaultKind kind : {proto::FAULT_NAN, proto::FAULT_INF, proto::FAULT_OVERFLOW}) {
+    if ((kind == proto::FAULT_NAN && in.nan) || (kind == proto::FAULT_INF && in.inf)) continue;
+    for (const FaultBinding& fault : wanted) {
+      if (fault.kind != kind) continue;
+      if (kind == proto::FAULT_OVERFLOW && in.largest > fault.limit) continue;
+      for (uint32_t slot : args.out) {
+        const Tensor* tensor = FloatsIn(frame, slot);
+        if (!tensor) continue;
+        const auto [count, first] = Count(*tensor, fault);
+        if (!count) continue;
+        std::string failure;
+        if (!Holds(fault, frame, &failure)) break;
+        Finding finding = Tell(frame, slot, fault, count, first);
+        finding.message += failure;
+        return finding;
       }
-      return Finding{nan ? proto::STOP_NAN : proto::STOP_INF, std::move(message)};
     }
   }
   return std::nullopt;
+}
+
+bool WantsError(const FrameView& frame, const std::vector<FaultBinding>& wanted,
+                std::string* failure) {
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](const FaultBinding& fault) { return Holds(fault, frame, failure); });
 }
 
 }  // namespace opstep

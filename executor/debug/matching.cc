@@ -1,5 +1,6 @@
 #include "debug/matching.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <unordered_map>
 #include <unordered_set>
@@ -98,6 +99,48 @@ class PatternMatcher : public Matcher {
   std::unordered_set<uint32_t> forward_;
 };
 
+// Ops that write the variable. What an op of a block writes is its own, not also that of the op
+// which runs the block.
+class WriteMatcher : public Matcher {
+ public:
+  WriteMatcher(const std::string& variable, const Plan& plan) {
+    std::vector<Write> writes;
+    for (size_t block = 0; block < plan.blocks.size(); ++block) {
+      const uint32_t slot = plan.FindSlot(static_cast<int>(block), variable);
+      if (!slot || plan.slots[slot].storage == Storage::kStack) continue;
+      for (const Instruction& instruction : plan.blocks[block].code) {
+        const uint32_t* out = instruction.args + instruction.n_in;
+        if (std::find(out, out + instruction.n_out, slot) == out + instruction.n_out) continue;
+        writes.push_back({static_cast<int>(block), slot, &instruction});
+      }
+    }
+    for (const Write& write : writes) {
+      const bool inside = std::any_of(writes.begin(), writes.end(), [&](const Write& other) {
+        return other.slot == write.slot && RunBy(plan, other.block, write);
+      });
+      if (!inside) ops_.insert(write.instruction->op_id);
+    }
+  }
+
+  bool Matches(const proto::OpDesc& op) const override { return ops_.contains(op.id()); }
+
+ private:
+  struct Write {
+    int block;
+    uint32_t slot;
+    const Instruction* instruction;
+  };
+  static bool RunBy(const Plan& plan, int block, const Write& write) {
+    for (; plan.blocks[block].parent >= 0; block = plan.blocks[block].parent) {
+      if (plan.blocks[block].parent == write.block &&
+          plan.blocks[block].parent_index == write.instruction->index)
+        return true;
+    }
+    return false;
+  }
+  std::unordered_set<uint32_t> ops_;
+};
+
 uint32_t OpOnLine(const proto::ListingLine& where, const Plan& plan) {
   if (where.program_name() != plan.program_name) return 0;
   for (const auto& [op, line] : plan.listing.line_of) {
@@ -115,15 +158,20 @@ std::unique_ptr<Matcher> Matcher::For(const proto::Breakpoint& spec, const Plan&
     case proto::Breakpoint::kListing:
       return std::make_unique<OpMatcher>(OpOnLine(spec.listing(), plan));
     case proto::Breakpoint::kPattern:
-      return std::make_unique<PatternMatcher>(spec.pattern(), plan);
+      return ForPattern(spec.pattern(), plan);
     case proto::Breakpoint::kOp:
       return std::make_unique<OpMatcher>(spec.op().program() == plan.program_id ? spec.op().op()
                                                                                 : 0);
     case proto::Breakpoint::kData:
+      return std::make_unique<WriteMatcher>(spec.data().variable(), plan);
     case proto::Breakpoint::WHERE_NOT_SET:
       break;
   }
   return std::make_unique<OpMatcher>(0);
+}
+
+std::unique_ptr<Matcher> Matcher::ForPattern(const std::string& pattern, const Plan& plan) {
+  return std::make_unique<PatternMatcher>(pattern, plan);
 }
 
 std::string RealPath(const std::string& path) {
@@ -174,6 +222,14 @@ std::string NearestOp(const Plan& plan, const std::string& pattern) {
     if (starts[i] == nearest) return names[i];
   }
   return "";
+}
+
+std::string NearestVariable(const Plan& plan, const std::string& name) {
+  std::vector<std::string> names;
+  for (const SlotPlan& slot : plan.slots) {
+    if (!slot.name.empty()) names.push_back(slot.name);
+  }
+  return Nearest(name, names);
 }
 
 bool MatchesGlob(std::string_view pattern, std::string_view text) {

@@ -20,6 +20,8 @@ class Matcher {
   virtual std::vector<uint32_t> Visit(const proto::OpDesc&) const { return {}; }
 
   static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);
+  // "grad:" before it takes gradient ops only.
+  static std::unique_ptr<Matcher> ForPattern(const std::string& pattern, const Plan& plan);
 };
 
 // The file with links and dots resolved; the path itself when there is none.
@@ -28,6 +30,8 @@ std::string RealPath(const std::string& path);
 std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool gradients);
 // The op whose name is most like the pattern, or "".
 std::string NearestOp(const Plan& plan, const std::string& pattern);
+// The variable of the plan whose name is most like this one, or "".
+std::string NearestVariable(const Plan& plan, const std::string& name);
 // Shell patterns: * any characters, ? one.
 bool MatchesGlob(std::string_view pattern, std::string_view text);
 

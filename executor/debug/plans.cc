@@ -21,13 +21,25 @@ void SetWatch(const Instruction& instruction, uint8_t bits) {
 
 }  // namespace
 
-std::shared_ptr<KnownPlan> Plans::Find(uint64_t plan_id) const {
-  const auto it = plans_.find(plan_id);
-  return it == plans_.end() ? nullptr : it->second;
+void KnownPlan::ClearWork() {
+  for (std::vector<OpFacts>& block : facts) {
+    for (OpFacts& op : block) op.work.reset();
+  }
 }
 
-std::shared_ptr<KnownPlan> Plans::Add(const Plan& plan) {
-  auto known = std::make_shared<KnownPlan>();
+OpWork& KnownPlan::WorkAt(size_t block, uint32_t index) {
+  std::shared_ptr<OpWork>& work = facts[block][index].work;
+  if (!work) work = std::make_shared<OpWork>();
+  return *work;
+}
+
+KnownPlan* Plans::Find(uint64_t plan_id) const {
+  const auto it = plans_.find(plan_id);
+  return it == plans_.end() ? nullptr : it->second.get();
+}
+
+KnownPlan& Plans::Add(const Plan& plan) {
+  auto known = std::make_unique<KnownPlan>();
   known->plan = plan.weak_from_this();
   known->program_id = plan.program_id;
   for (const BlockPlan& block : plan.blocks) {
@@ -37,6 +49,7 @@ std::shared_ptr<KnownPlan> Plans::Add(const Plan& plan) {
       OpFacts& op = facts[instruction.index];
       op.line = LineNumber(plan, *instruction.op);
       op.quiet = IsQuiet(*instruction.op);
+      op.stop = instruction.op->stop();
       // The ops inside a body are looked at themselves; the op that runs it makes nothing.
       if (!OpView(*instruction.op).Blocks().empty()) continue;
       const uint32_t* in = instruction.args;
@@ -50,9 +63,8 @@ std::shared_ptr<KnownPlan> Plans::Add(const Plan& plan) {
     }
   }
   ForEach([](const Plan&, KnownPlan&) {});
-  plans_[plan.id] = known;
   newest_[plan.program_id] = plan.id;
-  return known;
+  return *(plans_[plan.id] = std::move(known));
 }
 
 void Plans::ForEach(const std::function<void(const Plan&, KnownPlan&)>& f) {
@@ -68,7 +80,7 @@ void Plans::ForEach(const std::function<void(const Plan&, KnownPlan&)>& f) {
 
 std::shared_ptr<const Plan> Plans::OfProgram(uint32_t program_id) {
   if (const auto newest = newest_.find(program_id); newest != newest_.end()) {
-    if (const auto known = Find(newest->second)) {
+    if (const KnownPlan* known = Find(newest->second)) {
       if (auto plan = known->plan.lock()) return plan;
     }
   }
@@ -81,16 +93,19 @@ std::shared_ptr<const Plan> Plans::OfProgram(uint32_t program_id) {
   return found;
 }
 
-void Plans::Watch(const Plan& plan, const KnownPlan& known, bool scan) const {
+void Plans::Watch(const Plan& plan, const KnownPlan& known) const {
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
     for (const Instruction& instruction : plan.blocks[block].code) {
       const OpFacts& facts = known.facts[block][instruction.index];
-      uint8_t bits = known.armed ? watch::kBefore : 0;
-      for (const Binding& binding : facts.bindings) {
-        bits |= binding.after ? watch::kAfter : watch::kBefore;
+      uint8_t bits = known.armed || facts.stop ? watch::kBefore : 0;
+      if (known.end_watched && block == 0 && &instruction == &plan.blocks[0].code.back()) {
+        bits |= watch::kAfter;
       }
-      if (scan && facts.float_outputs) bits |= watch::kAfter;
-      if (scan && facts.rewrites_input) bits |= watch::kBefore;
+      if (const OpWork* work = facts.work.get()) {
+        const bool rewritten = !work->faults.empty() && facts.rewrites_input;
+        if (!work->before.empty() || !work->written.empty() || rewritten) bits |= watch::kBefore;
+        if (!work->after.empty() || !work->faults.empty()) bits |= watch::kAfter;
+      }
       SetWatch(instruction, bits);
     }
   }

@@ -7,7 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "debug/exceptions.h"
 #include "debug/expression.h"
+#include "debug/hit_count.h"
+#include "debug/log_line.h"
 #include "plan/plan.h"
 
 namespace opstep {
@@ -16,21 +19,35 @@ namespace opstep {
 struct Binding {
   uint32_t breakpoint = 0;
   std::shared_ptr<const Expression> condition;  // null: always
-  bool after = false;                           // the condition reads outputs
   // A line is entered once: the first op of the run of ops made on it, for all bindings of that
   // run.
   bool once_in_run = false;
   uint32_t run_start = 0;
+  std::shared_ptr<HitCount> hits;      // null: every visit counts
+  std::shared_ptr<const LogLine> log;  // null: it stops
+  // Of a data breakpoint: the slot that the op writes, and whether its bytes must become others.
+  uint32_t written = 0;
+  bool changed = false;
+};
+
+// What is to be done at one instruction. Never changed once it can be seen: threads use it without
+// the lock.
+struct OpWork {
+  std::vector<Binding> before, after;
+  std::vector<uint32_t> written;     // slots that data breakpoints look at before the op runs
+  std::vector<FaultBinding> faults;  // of numbers
+  std::vector<FaultBinding> errors;
 };
 
 // What the debugger knows of one instruction.
 struct OpFacts {
   uint32_t line = 0;           // see Position
   bool quiet = false;          // see Position
+  bool stop = false;           // the program itself asks for a stop
   bool float_outputs = false;  // NaN and Inf are looked for
-  bool rewrites_input =
-      false;  // an input is also an output, so it must be looked at before the op runs
-  std::vector<Binding> bindings;
+  // An input is also an output, so it must be looked at before the op runs.
+  bool rewrites_input = false;
+  std::shared_ptr<OpWork> work;  // null: none
 };
 
 // A plan that has run under the debugger. The plan itself belongs to the executor, which may drop
@@ -41,10 +58,18 @@ struct KnownPlan {
   std::vector<int> depth;                   // of each block
   std::vector<std::vector<OpFacts>> facts;  // by block and index
   bool armed = false;                       // every op is watched: someone steps or pauses
+  bool end_watched = false;                 // the last op is: someone wants to see the run's end
 
   const OpFacts& At(const Activation& where) const {
     return facts[where.block][where.instruction->index];
   }
+  bool IsLast(const Activation& where) const {
+    return !where.parent && where.instruction->index + 1 == facts[where.block].size();
+  }
+  // Breakpoints and filters are bound anew: nothing is to be done until they are.
+  void ClearWork();
+  // Made when it is not there.
+  OpWork& WorkAt(size_t block, uint32_t index);
 };
 
 // The plans that the debugger knows, and their watch bytes. Not thread-safe: the agent's lock
@@ -52,22 +77,22 @@ struct KnownPlan {
 class Plans {
  public:
   // Null when it is not known yet.
-  std::shared_ptr<KnownPlan> Find(uint64_t plan_id) const;
-  std::shared_ptr<KnownPlan> Add(const Plan& plan);
+  KnownPlan* Find(uint64_t plan_id) const;
+  KnownPlan& Add(const Plan& plan);
   // Only those that are alive; the others are forgotten.
   void ForEach(const std::function<void(const Plan&, KnownPlan&)>& f);
   // The newest plan of a program, or null.
   std::shared_ptr<const Plan> OfProgram(uint32_t program_id);
 
-  // Sets each watch byte of the plan from its facts. `scan` = NaN or Inf are looked for.
-  void Watch(const Plan& plan, const KnownPlan& known, bool scan) const;
+  // Sets each watch byte of the plan from its facts.
+  void Watch(const Plan& plan, const KnownPlan& known) const;
   // Takes all watch bytes back and forgets everything.
   void Clear();
 
  private:
   uint32_t LineNumber(const Plan& plan, const proto::OpDesc& op);
 
-  std::unordered_map<uint64_t, std::shared_ptr<KnownPlan>> plans_;
+  std::unordered_map<uint64_t, std::unique_ptr<KnownPlan>> plans_;
   std::unordered_map<uint32_t, uint64_t> newest_;  // program → plan
   std::unordered_map<std::string, uint32_t> lines_;
 };

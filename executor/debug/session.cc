@@ -15,6 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::atomic<uint64_t> sessions{0};
+// Log records wait in their own queue while that much waits for the network.
+constexpr size_t kLogRoom = 2 << 20;
 
 // Another one in a forked child.
 const std::string& Identity() {
@@ -67,7 +69,13 @@ Session::Session(AgentOptions options)
       id_(++sessions),
       channel_(std::make_unique<Channel>(
           Destination{options_.address, options_.token, options_.root_certificates},
-          MakeHello(options_), this)) {
+          MakeHello(options_), this)),
+      logs_([this] { return channel_->queued_bytes() < kLogRoom; },
+            [this](proto::Logs&& logs) {
+              proto::FromExecutor message;
+              *message.mutable_logs() = std::move(logs);
+              channel_->Send(std::move(message));
+            }) {
   OPSTEP_CHECK(policy_ != proto::POLICY_UNSPECIFIED,
                "the debugger's policy is full, observe or log-only, not '", options_.policy, "'");
 }
@@ -87,6 +95,7 @@ void Session::Close() {
     Lock lock(mutex_);
     wanted_ = false;
     settled_ = true;
+    logs_.Close();
     if (connected_) {
       proto::FromExecutor message;
       message.mutable_goodbye();
@@ -129,7 +138,7 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
     proto::SetBreakpoints wanted = welcome.breakpoints();
     const auto refused = KeepPermitted(policy_, &wanted);
     breakpoints_.Replace(wanted);
-    if (MayStop(policy_)) exceptions_ = welcome.exceptions();
+    if (MayStop(policy_)) faults_.Replace(welcome.exceptions());
     if (welcome.stop_on_entry() && MayStop(policy_)) stop_next_ = proto::STOP_ENTRY;
     if (welcome.present())
       Arrive();
@@ -235,7 +244,8 @@ void Session::Leave(bool go_on) {
   SetHook(nullptr);
   plans_.Clear();
   breakpoints_.Clear();
-  exceptions_.Clear();
+  faults_.Clear();
+  logs_.Clear();
   told_programs_.clear();
   stop_next_.reset();
   for (auto& [id, thread] : threads_) {
@@ -253,11 +263,10 @@ void Session::Leave(bool go_on) {
 // ---- plans
 // ---------------------------------------------------------------------------------------
 
-std::shared_ptr<KnownPlan> Session::Know(const Plan& plan) {
-  if (auto known = plans_.Find(plan.id)) return known;
-  std::shared_ptr<KnownPlan> known = plans_.Add(plan);
-  breakpoints_.Bind(plan, *known);
-  plans_.Watch(plan, *known, scanning());
+KnownPlan& Session::Know(const Plan& plan) {
+  if (KnownPlan* known = plans_.Find(plan.id)) return *known;
+  KnownPlan& known = plans_.Add(plan);
+  Bind(plan, known);
   const auto told = told_programs_.find(plan.program_id);
   if (told == told_programs_.end() || told->second != plan.program_version) {
     told_programs_[plan.program_id] = plan.program_version;
@@ -269,33 +278,34 @@ std::shared_ptr<KnownPlan> Session::Know(const Plan& plan) {
   return known;
 }
 
-void Session::BindAll() {
-  plans_.ForEach([&](const Plan& plan, KnownPlan& known) {
-    breakpoints_.Bind(plan, known);
-    plans_.Watch(plan, known, scanning());
-  });
+void Session::Bind(const Plan& plan, KnownPlan& known) {
+  known.ClearWork();
+  breakpoints_.Bind(plan, known);
+  faults_.Bind(plan, known);
+  plans_.Watch(plan, known);
 }
 
-void Session::WatchAll() {
-  plans_.ForEach(
-      [&](const Plan& plan, KnownPlan& known) { plans_.Watch(plan, known, scanning()); });
+void Session::BindAll() {
+  plans_.ForEach([&](const Plan& plan, KnownPlan& known) { Bind(plan, known); });
 }
 
 void Session::Arm(const Plan& plan, KnownPlan& known) {
   if (known.armed) return;
   known.armed = true;
-  plans_.Watch(plan, known, scanning());
+  plans_.Watch(plan, known);
 }
 
 void Session::DisarmIfIdle() {
-  if (stop_next_) return;
+  bool every = stop_next_.has_value(), end = false;
   for (const auto& [id, thread] : threads_) {
-    if (thread->pause || thread->stepper.active()) return;
+    every |= thread->pause || thread->stepper.EveryOp(thread->at.run);
+    end |= thread->stepper.EndsWithRun(thread->at.run);
   }
   plans_.ForEach([&](const Plan& plan, KnownPlan& known) {
-    if (!known.armed) return;
-    known.armed = false;
-    plans_.Watch(plan, known, scanning());
+    if (known.armed <= every && known.end_watched <= end) return;
+    known.armed &= every;
+    known.end_watched &= end;
+    plans_.Watch(plan, known);
   });
 }
 
@@ -303,6 +313,11 @@ void Session::SendChanges() {
   for (proto::BreakpointStatus& status : breakpoints_.TakeChanges()) {
     proto::FromExecutor message;
     *message.mutable_breakpoint()->mutable_status() = std::move(status);
+    channel_->Send(std::move(message));
+  }
+  if (auto faults = faults_.TakeChanges()) {
+    proto::FromExecutor message;
+    *message.mutable_faults() = std::move(*faults);
     channel_->Send(std::move(message));
   }
 }
@@ -321,10 +336,11 @@ proto::BreakpointStatuses Session::SetBreakpoints(const proto::SetBreakpoints& w
   return told;
 }
 
-void Session::SetExceptions(const proto::SetExceptions& wanted) {
+proto::FaultStatuses Session::SetExceptions(const proto::SetExceptions& wanted) {
   Lock lock(mutex_);
-  exceptions_ = wanted;
-  WatchAll();
+  faults_.Replace(wanted);
+  BindAll();
+  return faults_.Tell();
 }
 
 ThreadState& Session::Stopped(uint32_t thread) {
@@ -340,6 +356,7 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
   OPSTEP_CHECK(attached_, "the executor has left the debugger");
   ThreadState& thread = Stopped(wanted.thread());
   const auto unit = wanted.unit() == proto::Resume::OP ? StepUnit::kOp : StepUnit::kLine;
+  const int block = static_cast<int>(wanted.block());
   switch (wanted.mode()) {
     case proto::Resume::CONTINUE:
       thread.stepper.Cancel();
@@ -348,16 +365,24 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
       thread.stepper.Start(StepMode::kOver, unit, thread.at);
       break;
     case proto::Resume::INTO:
-      thread.stepper.Start(StepMode::kInto, unit, thread.at);
+      thread.stepper.Start(StepMode::kInto, unit, thread.at, block);
       break;
     case proto::Resume::OUT:
       thread.stepper.Start(StepMode::kOut, unit, thread.at);
       break;
+    case proto::Resume::ITERATION:
+      thread.stepper.Start(StepMode::kIteration, unit, thread.at);
+      break;
+    case proto::Resume::RUN:
+      thread.stepper.Start(StepMode::kRun, unit, thread.at);
+      Know(*thread.plan).end_watched = true;
+      plans_.Watch(*thread.plan, Know(*thread.plan));
+      break;
     default:
       Fail("this executor does not know that way of going on");
   }
-  if (thread.stepper.active())
-    Arm(*thread.plan, *Know(*thread.plan));
+  if (thread.stepper.EveryOp(thread.at.run))
+    Arm(*thread.plan, Know(*thread.plan));
   else
     DisarmIfIdle();
   proto::FromExecutor message;
@@ -383,6 +408,7 @@ void Session::Pause(uint32_t thread) {
 
 void Session::Detach(proto::Reply answer) {
   Lock lock(mutex_);
+  logs_.Flush();
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(answer);
   channel_->Send(std::move(message));
@@ -405,6 +431,7 @@ void Session::SetPresence(bool present) {
 }
 
 void Session::Terminate(proto::Reply answer) {
+  logs_.Flush();
   Answer(std::move(answer));
   channel_->Flush();
   ::kill(::getpid(), SIGTERM);

@@ -14,7 +14,8 @@
 #include "debug/breakpoints.h"
 #include "debug/channel.h"
 #include "debug/commands.h"
-#include "debug/exceptions.h"
+#include "debug/filters.h"
+#include "debug/log_queue.h"
 #include "debug/plans.h"
 #include "debug/threads.h"
 #include "runtime/hook.h"
@@ -23,11 +24,11 @@ namespace opstep {
 
 // One connect: the process's Hook while a server is attached, and what its commands act on.
 //
-// Threads: it has none of its own. The channel's reader calls the ChannelListener and CommandTarget
-// parts and never waits there for a run. The user's threads call the Hook part and wait in it while
-// they are stopped, each on its ThreadState::wake, until a command, the policy on disconnect,
-// max_pause or Ctrl-C lets them go. One lock guards all state. It is not held while frames are
-// read, expressions are evaluated or Python is asked.
+// Threads: it has none of its own but that of the LogQueue. The channel's reader calls the
+// ChannelListener and CommandTarget parts and never waits there for a run. The user's threads call
+// the Hook part and wait in it while they are stopped, each on its ThreadState::wake, until a
+// command, the policy on disconnect, max_pause or Ctrl-C lets them go. One lock guards all state.
+// It is not held while frames are read, expressions are evaluated or Python is asked.
 class Session final : public Hook,
                       public ChannelListener,
                       public CommandTarget,
@@ -53,7 +54,7 @@ class Session final : public Hook,
   bool WaitsForGuest() override;
 
   proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) override;
-  void SetExceptions(const proto::SetExceptions& wanted) override;
+  proto::FaultStatuses SetExceptions(const proto::SetExceptions& wanted) override;
   void Resume(const proto::Resume& wanted, proto::Reply answer) override;
   void Pause(uint32_t thread) override;
   void Detach(proto::Reply answer) override;
@@ -76,21 +77,20 @@ class Session final : public Hook,
   void Arrive();
   void Depart();
   ThreadState& Announce(ThreadState& thread);
-  std::shared_ptr<KnownPlan> Know(const Plan& plan);
+  KnownPlan& Know(const Plan& plan);
+  void Bind(const Plan& plan, KnownPlan& known);
   void BindAll();
-  void WatchAll();
   void Arm(const Plan& plan, KnownPlan& known);
   void DisarmIfIdle();
-  bool scanning() const {
-    return Wants(exceptions_, proto::FAULT_NAN) || Wants(exceptions_, proto::FAULT_INF);
-  }
   void SendChanges();
   ThreadState& Stopped(uint32_t thread);
 
   // session_hook.cc
-  std::shared_ptr<ThreadState> ThisThread();
-  std::vector<uint32_t> Hits(const std::vector<Binding>& bindings, ThreadState& thread,
-                             const FrameView& frame, std::string* failure);
+  ThreadState& ThisThread();
+  void Visit(const std::vector<Binding>& bindings, ThreadState& thread, const FrameView& frame,
+             Request* request);
+  bool Holds(const Binding& binding, const FrameView& frame, Request* request);
+  void Log(const Binding& binding, const ThreadState& thread, const FrameView& frame);
   void Stop(ThreadState& thread, const FrameView& frame, Request request);
   void Wait(Lock& lock, ThreadState& thread, const FrameView& frame);
 
@@ -118,10 +118,12 @@ class Session final : public Hook,
   uint32_t last_stop_ = 0;
   Plans plans_;
   Breakpoints breakpoints_;
-  proto::SetExceptions exceptions_;
+  FaultFilters faults_;
   std::unordered_map<uint32_t, uint32_t> told_programs_;  // program → version
   // Whichever thread runs an op next stops, for this reason.
   std::optional<proto::StopReason> stop_next_;
+  // Has a lock of its own.
+  LogQueue logs_;
 };
 
 }  // namespace opstep

@@ -60,10 +60,11 @@ struct Session::Request {
   std::optional<proto::StopReason> reason;
   std::string message;
   std::vector<uint32_t> breakpoints;
+  std::optional<proto::Fault> fault;
 };
 
-std::shared_ptr<ThreadState> Session::ThisThread() {
-  if (this_thread.session_id == id_) return this_thread.state;
+ThreadState& Session::ThisThread() {
+  if (this_thread.session_id == id_) return *this_thread.state;
   auto state = std::make_shared<ThreadState>();
   const long tid = ::syscall(SYS_gettid);
   state->name = tid == ::getpid() ? "main" : "thread " + std::to_string(tid);
@@ -73,7 +74,7 @@ std::shared_ptr<ThreadState> Session::ThisThread() {
   this_thread.session_id = id_;
   this_thread.session = weak_from_this();
   this_thread.state = state;
-  return state;
+  return *state;
 }
 
 ThreadState& Session::Announce(ThreadState& thread) {
@@ -103,106 +104,149 @@ void Session::ThreadEnded(ThreadState& thread) {
 void Session::EnterBlock(const FrameView& frame) {
   if (abandoned_) return;
   Guarded([&] {
-    ThreadState& thread = *ThisThread();
+    ThreadState& thread = ThisThread();
     if (!frame.top().parent) {
       ++thread.run;
       thread.unwinding = false;
       thread.before.clear();
+      thread.contents.clear();
       thread.fired.clear();
     }
     if (!settled_) WaitForWelcome();
     Lock lock(mutex_);
     if (!attached_) return;
     Announce(thread);
-    const std::shared_ptr<KnownPlan> known = Know(frame.plan());
-    if (stop_next_ || thread.pause || thread.stepper.active()) Arm(frame.plan(), *known);
+    thread.at.run = thread.run;
+    KnownPlan& known = Know(frame.plan());
+    if (stop_next_ || thread.pause || thread.stepper.EveryOp(thread.run)) Arm(frame.plan(), known);
   });
 }
 
-// Those breakpoints whose conditions hold, or fail: nobody would learn otherwise that one never
-// stops.
-std::vector<uint32_t> Session::Hits(const std::vector<Binding>& bindings, ThreadState& thread,
-                                    const FrameView& frame, std::string* failure) {
-  std::vector<uint32_t> hits;
+// Which of the breakpoints stop the thread here; log points write their lines.
+void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
+                    const FrameView& frame, Request* request) {
   for (const Binding& binding : bindings) {
-    const uint64_t key = EntryKey(thread, &frame.top(), binding.run_start);
+    uint64_t key = 0;
     if (binding.once_in_run) {
+      key = EntryKey(thread, &frame.top(), binding.run_start);
       const auto fired = thread.fired.find(binding.breakpoint);
       if (fired != thread.fired.end() && fired->second == key) continue;
     }
-    try {
-      if (binding.condition && !binding.condition->Test({frame, frame.top()})) continue;
-    } catch (const Error& error) {
-      Lock lock(mutex_);
-      breakpoints_.ConditionFailed(binding.breakpoint, error.what());
-      SendChanges();
-      *failure = Cat("the condition of breakpoint ", binding.breakpoint, " failed: ", error.what());
+    Content before, now;
+    if (binding.written) {
+      const auto seen = thread.contents.find({frame.top().instruction, binding.written});
+      if (seen == thread.contents.end()) continue;  // It was set while the op ran.
+      before = seen->second;
+      now = LookAt(frame, binding.written);
+      if (binding.changed && before == now) continue;
     }
+    if (binding.condition && !Holds(binding, frame, request)) continue;
     if (binding.once_in_run) thread.fired[binding.breakpoint] = key;
-    hits.push_back(binding.breakpoint);
+    if (binding.hits && !binding.hits->Visit()) continue;
+    if (binding.log) {
+      Log(binding, thread, frame);
+      continue;
+    }
+    request->breakpoints.push_back(binding.breakpoint);
+    if (binding.written && request->message.empty()) {
+      request->message = TellWrite(frame, binding.written, before, now);
+    }
   }
-  return hits;
+}
+
+// One that fails holds, unless it would only log: nobody would learn otherwise that it never stops.
+bool Session::Holds(const Binding& binding, const FrameView& frame, Request* request) {
+  try {
+    return binding.condition->Test({frame, frame.top()});
+  } catch (const Error& error) {
+    Lock lock(mutex_);
+    breakpoints_.ConditionFailed(binding.breakpoint, error.what());
+    SendChanges();
+    if (binding.log) return false;
+    request->message =
+        Cat("the condition of breakpoint ", binding.breakpoint, " failed: ", error.what());
+    return true;
+  }
+}
+
+void Session::Log(const Binding& binding, const ThreadState& thread, const FrameView& frame) {
+  proto::LogRecord record;
+  record.set_breakpoint(binding.breakpoint);
+  record.set_thread(thread.id);
+  record.set_step(frame.step());
+  record.set_op(frame.top().instruction->op->name());
+  binding.log->Write(frame, &record);
+  logs_.Add(std::move(record));
 }
 
 void Session::BeforeOp(const FrameView& frame) {
   if (!attached_) return;
   Guarded([&] {
-    ThreadState& thread = *ThisThread();
+    ThreadState& thread = ThisThread();
     Request request;
-    std::vector<Binding> bindings;
-    bool look = false;
+    std::shared_ptr<const OpWork> work;
+    bool rewrites = false;
     {
       Lock lock(mutex_);
       if (!attached_) return;
-      const std::shared_ptr<KnownPlan> known = Know(frame.plan());
-      const OpFacts& facts = known->At(frame.top());
-      thread.at = PositionOf(thread, *known, frame.top());
-      look = scanning() && facts.rewrites_input;
-      for (const Binding& binding : facts.bindings) {
-        if (!binding.after) bindings.push_back(binding);
-      }
+      const KnownPlan& known = Know(frame.plan());
+      const OpFacts& facts = known.At(frame.top());
+      thread.at = PositionOf(thread, known, frame.top());
+      work = facts.work;
+      rewrites = facts.rewrites_input;
       if (stop_next_ || thread.pause) {
         request.reason = stop_next_.value_or(proto::STOP_PAUSE);
         stop_next_.reset();
         thread.pause = false;
+      } else if (facts.stop) {
+        request.reason = proto::STOP_CODE;
       } else if (thread.stepper.EndsAt(thread.at)) {
         request.reason = proto::STOP_STEP;
       }
     }
-    if (look) thread.before[frame.top().instruction] = LookAtRewritten(frame);
-    request.breakpoints = Hits(bindings, thread, frame, &request.message);
+    if (work) Visit(work->before, thread, frame, &request);
     if (request.reason || !request.breakpoints.empty()) Stop(thread, frame, std::move(request));
+    if (!work) return;
+    // After the stop: whoever stopped here may have edited what the op will overwrite.
+    const Instruction* instruction = frame.top().instruction;
+    if (rewrites && !work->faults.empty()) {
+      thread.before[instruction] = LookAtRewritten(frame, work->faults);
+    }
+    for (uint32_t slot : work->written) {
+      thread.contents[{instruction, slot}] = LookAt(frame, slot);
+    }
   });
 }
 
 void Session::AfterOp(const FrameView& frame) {
   if (!attached_) return;
   Guarded([&] {
-    ThreadState& thread = *ThisThread();
+    ThreadState& thread = ThisThread();
     Request request;
-    std::vector<Binding> bindings;
-    proto::SetExceptions wanted;
-    bool look = false;
+    std::shared_ptr<const OpWork> work;
     {
       Lock lock(mutex_);
       if (!attached_) return;
-      const std::shared_ptr<KnownPlan> known = Know(frame.plan());
-      const OpFacts& facts = known->At(frame.top());
-      thread.at = PositionOf(thread, *known, frame.top());
-      look = scanning() && facts.float_outputs;
-      if (look) wanted = exceptions_;
-      for (const Binding& binding : facts.bindings) {
-        if (binding.after) bindings.push_back(binding);
+      const KnownPlan& known = Know(frame.plan());
+      thread.at = PositionOf(thread, known, frame.top());
+      work = known.At(frame.top()).work;
+      if (known.end_watched && known.IsLast(frame.top()) &&
+          thread.stepper.EndsWithRun(thread.run)) {
+        request.reason = proto::STOP_STEP;
       }
     }
-    if (look) {
-      const auto before = thread.before.extract(frame.top().instruction);
-      if (auto found = FindMade(frame, wanted, before ? before.mapped() : BadNumbers{})) {
-        request.reason = found->reason;
-        request.message = std::move(found->message);
+    if (work) {
+      if (!work->faults.empty()) {
+        const auto before = thread.before.extract(frame.top().instruction);
+        auto found = FindMade(frame, work->faults, before ? before.mapped() : BadNumbers{});
+        if (found) {
+          request.reason = found->reason;
+          request.message = std::move(found->message);
+          request.fault = std::move(found->fault);
+        }
       }
+      Visit(work->after, thread, frame, &request);
     }
-    request.breakpoints = Hits(bindings, thread, frame, &request.message);
     if (request.reason || !request.breakpoints.empty()) Stop(thread, frame, std::move(request));
   });
 }
@@ -210,14 +254,19 @@ void Session::AfterOp(const FrameView& frame) {
 void Session::OnError(const FrameView& frame, const Error& error) {
   if (!attached_) return;
   Guarded([&] {
-    ThreadState& thread = *ThisThread();
+    ThreadState& thread = ThisThread();
     if (std::exchange(thread.unwinding, true)) return;
+    std::shared_ptr<const OpWork> work;
     {
       Lock lock(mutex_);
-      if (!attached_ || !Wants(exceptions_, proto::FAULT_ERROR)) return;
-      thread.at = PositionOf(thread, *Know(frame.plan()), frame.top());
+      if (!attached_) return;
+      const KnownPlan& known = Know(frame.plan());
+      thread.at = PositionOf(thread, known, frame.top());
+      work = known.At(frame.top()).work;
     }
-    Stop(thread, frame, {proto::STOP_ERROR, error.what(), {}});
+    std::string failure;
+    if (!work || !WantsError(frame, work->errors, &failure)) return;
+    Stop(thread, frame, {proto::STOP_ERROR, error.what() + failure, {}, {}});
   });
 }
 
@@ -235,7 +284,8 @@ void Session::Stop(ThreadState& thread, const FrameView& frame, Request request)
   if (!request.reason) {
     if (stopped.breakpoints().empty()) return;
     request.reason = proto::STOP_BREAKPOINT;
-  } else if (request.reason == proto::STOP_STEP && !stopped.breakpoints().empty()) {
+  } else if (!stopped.breakpoints().empty() &&
+             (request.reason == proto::STOP_STEP || request.reason == proto::STOP_CODE)) {
     request.reason = proto::STOP_BREAKPOINT;
   }
   Announce(thread);
@@ -244,10 +294,12 @@ void Session::Stop(ThreadState& thread, const FrameView& frame, Request request)
   stopped.set_stop(++last_stop_);
   stopped.set_reason(*request.reason);
   stopped.set_message(request.message);
+  if (request.fault) *stopped.mutable_fault() = std::move(*request.fault);
   thread.stop = stopped;
   thread.stopped = true;
   thread.released = false;
   thread.plan = &frame.plan();
+  logs_.Flush();  // what was written before the stop is read before it
   proto::FromExecutor message;
   *message.mutable_stopped() = std::move(stopped);
   channel_->Send(std::move(message));

@@ -2,10 +2,11 @@
 
 namespace opstep {
 
-void Stepper::Start(StepMode mode, StepUnit unit, const Position& from) {
+void Stepper::Start(StepMode mode, StepUnit unit, const Position& from, int block) {
   mode_ = mode;
   unit_ = unit;
   from_ = from;
+  block_ = block;
 }
 
 bool Stepper::EndsAt(const Position& at) const {
@@ -19,7 +20,15 @@ bool Stepper::EndsAt(const Position& at) const {
     case StepMode::kOver:
       if (at.depth > from_.depth) return false;
       break;
-    default:
+    case StepMode::kInto:
+      if (block_ && at.depth > from_.depth && at.block != block_) return false;
+      break;
+    case StepMode::kIteration:
+      if (at.quiet || at.depth > from_.depth) return false;
+      return at.depth < from_.depth || at.iteration != from_.iteration;
+    case StepMode::kRun:
+      return false;
+    case StepMode::kNone:
       break;
   }
   if (unit_ == StepUnit::kOp) return true;

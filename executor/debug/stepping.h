@@ -4,7 +4,7 @@
 
 namespace opstep {
 
-enum class StepMode : uint8_t { kNone, kOver, kInto, kOut };
+enum class StepMode : uint8_t { kNone, kOver, kInto, kOut, kIteration, kRun };
 enum class StepUnit : uint8_t { kOp, kLine };
 
 // Where a thread stands: before an op, or after it.
@@ -22,15 +22,21 @@ struct Position {
 // so the same rule holds whether the thread stood before an op or after it.
 class Stepper {
  public:
-  void Start(StepMode mode, StepUnit unit, const Position& from);
+  // `block`: of kInto, the one block that is meant; 0: any.
+  void Start(StepMode mode, StepUnit unit, const Position& from, int block = 0);
   void Cancel() { mode_ = StepMode::kNone; }
   bool active() const { return mode_ != StepMode::kNone; }
   bool EndsAt(const Position& at) const;
+  // Any op may end it.
+  bool EveryOp(uint64_t run) const { return active() && !EndsWithRun(run); }
+  // It ends after the last op of this run, and at no other op of it.
+  bool EndsWithRun(uint64_t run) const { return mode_ == StepMode::kRun && run == from_.run; }
 
  private:
   StepMode mode_ = StepMode::kNone;
   StepUnit unit_ = StepUnit::kOp;
   Position from_;
+  int block_ = 0;
 };
 
 }  // namespace opstep

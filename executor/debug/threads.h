@@ -3,11 +3,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "debug.pb.h"
+#include "debug/data_watch.h"
 #include "debug/exceptions.h"
 #include "debug/stepping.h"
 
@@ -24,6 +26,8 @@ struct ThreadState {
   bool unwinding = false;
   // What was in the inputs that an op overwrites.
   std::unordered_map<const Instruction*, BadNumbers> before;
+  // What was in the variables of data breakpoints, by op and slot.
+  std::map<std::pair<const Instruction*, uint32_t>, Content> contents;
   // Where each line breakpoint stopped last: the entry into a block and a run of ops, as a number.
   std::unordered_map<uint32_t, uint64_t> fired;
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from opstep import _core, credentials
+from opstep import _core, context, credentials
 from opstep._core import Error
 from opstep.version import __version__
 
@@ -140,6 +140,15 @@ def _open_doorbell() -> None:
         _core.doorbell_open(_options())
     except Error as error:
         print(f"opstep: no doorbell for debuggers: {error}", file=sys.stderr)
+
+
+def breakpoint() -> None:
+    """In a layer's definition: an attached debugger stops before the next op that is made here.
+
+    It is the op that is marked, in the program that layers are added to now, so each run of it
+    stops. Without a debugger nothing happens.
+    """
+    context.default_main_program()._stop_next = True
 
 
 def _number(name: str) -> float | None:

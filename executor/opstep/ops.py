@@ -143,7 +143,7 @@ class OpFunction:
                 targets[key] = [f"{name}.{key}_{i}" for i in range(count)]
             elif not slot["optional"]:
                 targets[key] = [f"{name}.{key}"]
-        made = program._core.append_op(block.index, self.type, name, sources, targets, attrs, -1)
+        made = program._append_op(block.index, self.type, name, sources, targets, attrs, -1)
         results = [block.var(target) for key in self._given for target in targets.get(key, ())]
         if len(results) == 1 and not self._gives_many:
             return results[0]

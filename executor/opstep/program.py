@@ -243,7 +243,7 @@ class Block:
         name: str | None,
         position: int,
     ) -> Operator:
-        made = self.program._core.append_op(
+        made = self.program._append_op(
             self.index,
             type,
             name or self.program.unique_name(type),
@@ -280,6 +280,8 @@ class Program:
         self._startup: Program | None = None
         self._executor: Executor | None = None
         self._seeds_given = 0
+        # opstep.debug.breakpoint() was called: the next op stops an attached debugger.
+        self._stop_next = False
         self.random_seed = 0
         """Equal seeds give equal initial parameters."""
 
@@ -318,6 +320,21 @@ class Program:
         if parent is None:
             raise Error("rollback: block 0 has no block around it")
         self._current = parent.index
+
+    def _append_op(
+        self,
+        block: int,
+        type: str,
+        name: str,
+        inputs: dict[str, list[str]],
+        outputs: dict[str, list[str]],
+        attrs: dict[str, Any],
+        position: int,
+    ) -> int:
+        stop = self._stop_next
+        made = self._core.append_op(block, type, name, inputs, outputs, attrs, position, stop)
+        self._stop_next = False
+        return made
 
     def parameters(self) -> list[Parameter]:
         return [v for v in self.global_block().vars.values() if isinstance(v, Parameter)]

@@ -55,7 +55,7 @@ class Fixture {
         plan->listing.line_of[op.id()] = ++line;
       }
     }
-    known = plans.Add(*plan);
+    known = &plans.Add(*plan);
   }
 
   void Add(int block, uint32_t id, const char* type, const char* name, uint32_t line,
@@ -79,8 +79,9 @@ class Fixture {
     wanted.add_breakpoints()->set_id(1);
     fill(*wanted.mutable_breakpoints(0));
     breakpoints.Replace(wanted);
+    known->ClearWork();
     breakpoints.Bind(*plan, *known);
-    plans.Watch(*plan, *known, false);
+    plans.Watch(*plan, *known);
     return breakpoints.Tell().statuses(0);
   }
   proto::BreakpointStatus SetLine(uint32_t line, bool gradients = false) {
@@ -107,7 +108,7 @@ class Fixture {
 
   std::shared_ptr<Plan> plan;
   Plans plans;
-  std::shared_ptr<KnownPlan> known;
+  KnownPlan* known = nullptr;
   Breakpoints breakpoints;
 };
 

@@ -48,10 +48,11 @@ void AddAttrs(const py::dict& attrs, const OpSchema& schema, proto::OpDesc& op) 
 
 uint32_t Append(Program& program, int block, const std::string& type, const std::string& name,
                 const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
-                int position) {
+                int position, bool stop) {
   proto::OpDesc op;
   op.set_type(type);
   op.set_name(name);
+  op.set_stop(stop);
   SetUserStack(program, op);
   std::string where;
   try {
