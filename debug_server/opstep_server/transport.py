@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
-from opstep_server import eager
+from opstep_server import eager, recording
 from opstep_server.access import Address, Endpoint
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
@@ -53,9 +53,14 @@ class Listener(Protocol):
 class Connection:
     """One executor's stream."""
 
-    def __init__(self, hello: pb.Hello, context: _Context) -> None:
+    def __init__(
+        self, hello: pb.Hello, context: _Context, recorder: recording.Recorder | None
+    ) -> None:
         self.hello = hello
         self._context = context
+        self._recorder = recorder
+        self._number = recorder.connection() if recorder is not None else 0
+        self._record(pb.FromExecutor(hello=hello))
         self._ids = itertools.count(1)
         self._pending: dict[
             int, tuple[asyncio.Future[pb.Reply], Callable[[pb.Reply], None] | None]
@@ -107,7 +112,12 @@ class Connection:
         if self._writer is not None:
             self._writer.cancel()
 
+    def _record(self, message: recording.Message) -> None:
+        if self._recorder is not None:
+            self._recorder.write(self._number, message)
+
     def _send(self, message: pb.ToExecutor) -> None:
+        self._record(message)
         self._outgoing.append(message)
         if not self._writing:
             self._writer = eager.start(self._write())
@@ -136,6 +146,7 @@ class Connection:
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
             for each in message.batch.messages or (message,):
+                self._record(each)
                 kind = each.WhichOneof("message")
                 if kind == "reply":
                     self._reply(each.reply)
@@ -151,6 +162,7 @@ class Server:
         self._servers: list[grpc.aio.Server] = []
         self._folder = ""
         self._readers: set[asyncio.Task[str]] = set()
+        self._recorder = recording.from_environment()
 
     async def start(self) -> str:
         """Listens, once, on a socket in a folder of its own and returns the address to dial."""
@@ -223,7 +235,7 @@ class Server:
         hello = await self._hello(context)
         if hello is None:
             return
-        connection = Connection(hello, context)
+        connection = Connection(hello, context, self._recorder)
         welcome = self._listener.joined(connection)
         welcome.protocol = PROTOCOL
         connection._send(pb.ToExecutor(welcome=welcome))
