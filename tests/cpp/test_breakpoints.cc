@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "debug/breakpoints.h"
+#include "debug/filters.h"
 #include "debug/matching.h"
 
 using namespace opstep;
@@ -40,8 +41,13 @@ class Fixture {
     Add(0, 5, "mul_back", "fc_0.mul.grad", 10, 1);
     Add(1, 6, "bump", "bump_0", 12);
     Add(1, 7, "bump", "bump_1", 14);
+    // Ops 1 and 7 write w; so does the loop, because of 7.
+    plan->slots.resize(2);
+    plan->slots[1].name = "w";
+    plan->args = {1};
     plan->blocks.resize(2);
     plan->slot_of.resize(2);
+    plan->slot_of[0]["w"] = 1;
     plan->blocks[1].parent = 0;
     plan->blocks[1].parent_index = 2;
     uint32_t line = 1;
@@ -51,6 +57,8 @@ class Fixture {
         instruction.index = static_cast<uint32_t>(plan->blocks[b].code.size());
         instruction.op_id = op.id();
         instruction.op = &op;
+        instruction.args = plan->args.data();
+        instruction.n_out = op.id() == 1 || op.id() == 3 || op.id() == 7;
         plan->blocks[b].code.push_back(instruction);
         plan->listing.line_of[op.id()] = ++line;
       }
@@ -96,11 +104,11 @@ class Fixture {
   }
 
   // Ids of the ops that are watched.
-  std::string Watched() const {
+  std::string Watched(uint8_t bit = watch::kBefore) const {
     std::string ids;
     for (const BlockPlan& block : plan->blocks) {
       for (const Instruction& i : block.code) {
-        if (i.watch.load() & watch::kBefore) ids += std::to_string(i.op_id) + " ";
+        if (i.watch.load() & bit) ids += std::to_string(i.op_id) + " ";
       }
     }
     return ids;
@@ -167,6 +175,80 @@ void Others(Fixture& f) {
   CheckEqual(f.Watched(), "");
 }
 
+void Data(Fixture& f) {
+  const auto written = [](const char* name) {
+    return [name](proto::Breakpoint& b) { b.mutable_data()->set_variable(name); };
+  };
+  Check(f.Set(written("w")).op_count() == 2, "written in two places");
+  CheckEqual(f.Watched(watch::kAfter), "1 7 ");
+  CheckEqual(f.Watched(), "1 7 ");  // what was there before
+  const proto::BreakpointStatus status = f.Set(written("v"));
+  Check(!status.verified(), "nobody writes it");
+  CheckEqual(status.message().substr(0, 16), "no op writes 'v'");
+  CheckEqual(f.Watched(watch::kAfter), "");
+}
+
+void Counts(Fixture& f) {
+  const auto third = [](proto::Breakpoint& b) {
+    b.set_pattern("bump_0");
+    b.mutable_hits()->set_op(proto::HitCondition::MULTIPLE);
+    b.mutable_hits()->set_count(3);
+  };
+  const auto hits = [&] { return f.known->facts[1][0].work->before[0].hits; };
+  f.Set(third);
+  Check(!hits()->Visit() && !hits()->Visit(), "not yet");
+  f.Set(third);
+  Check(hits()->Visit(), "the same breakpoint counts on");
+  f.Set([&](proto::Breakpoint& b) {
+    third(b);
+    b.set_temporary(true);
+  });
+  Check(!hits()->Visit(), "another one begins");
+}
+
+void LogPoints(Fixture& f) {
+  const auto text = [](proto::Breakpoint& b) {
+    b.set_pattern("plus_1");
+    b.mutable_log()->add_pieces()->set_text("here ");
+    b.mutable_log()->add_pieces()->mutable_value()->set_name("no_such_name");
+  };
+  const proto::BreakpointStatus status = f.Set(text);
+  Check(status.verified(), "a value that cannot be had is written as that");
+  Check(status.message().starts_with("the log message has no value at some ops: "),
+        status.message());
+  CheckEqual(f.Watched(), "4 ");
+}
+
+void Filters(Fixture& f) {
+  f.breakpoints.Replace({});
+  f.known->facts[0][0].float_outputs = f.known->facts[0][1].float_outputs = true;
+  FaultFilters filters;
+  proto::SetExceptions wanted;
+  const auto bind = [&] {
+    filters.Replace(wanted);
+    f.known->ClearWork();
+    filters.Bind(*f.plan, *f.known);
+    f.plans.Watch(*f.plan, *f.known);
+    return f.Watched(watch::kAfter);
+  };
+  proto::FaultFilter* filter = wanted.add_filters();
+  filter->set_kind(proto::FAULT_NAN);
+  CheckEqual(bind(), "1 2 ");  // only ops that make floats
+  filter->set_ops("plus");
+  CheckEqual(bind(), "2 ");
+  filter->mutable_condition()->set_name("no_such_name");
+  filter->set_condition_text("no_such_name");
+  CheckEqual(bind(), "");
+  Check(filters.TakeChanges()->messages(0).starts_with("the condition 'no_such_name' cannot be "),
+        "told");
+  Check(!filters.TakeChanges(), "once");
+  filter->set_kind(proto::FAULT_ERROR);
+  filter->clear_condition();
+  CheckEqual(bind(), "");
+  CheckEqual(f.Watched(), "");  // an error comes by itself
+  Check(f.known->facts[0][1].work->errors.size() == 1, "the filter waits for it");
+}
+
 void Life(Fixture& f) {
   f.SetLine(10);
   Check(f.breakpoints.TakeChanges().empty(), "told already");
@@ -205,6 +287,10 @@ int main() {
   Lines(f);
   Patterns(f);
   Others(f);
+  Data(f);
+  Counts(f);
+  LogPoints(f);
+  Filters(f);
   Life(f);
   DroppedPlans();
 }

@@ -55,6 +55,37 @@ void ByLine() {
         "out stops behind the body, same line or not");
 }
 
+void IntoOneBlock() {
+  Stepper stepper;
+  stepper.Start(StepMode::kInto, StepUnit::kOp, kOuter, 2);
+  Check(!stepper.EndsAt(kBody), "another block is run through");
+  Check(stepper.EndsAt({1, 1, 2, 0, 8}), "the block that is meant");
+  Check(stepper.EndsAt(kOuterNextLine), "or behind the op, when it never came to that block");
+}
+
+void Iterations() {
+  for (StepUnit unit : {StepUnit::kOp, StepUnit::kLine}) {
+    const StepMode mode = StepMode::kIteration;
+    Check(!Ends(mode, unit, kBody, {1, 1, 1, 0, 9}), "the rest of the iteration is run");
+    Check(Ends(mode, unit, kBody, kBodyNextIteration), "the next one");
+    Check(!Ends(mode, unit, kBody, {1, 2, 2, 1, 9}), "not inside a block of the block");
+    Check(Ends(mode, unit, kBody, kOuterNextLine), "or behind the loop");
+    Check(!Ends(mode, unit, kOuter, kOuterNextLine), "block 0 has one iteration in a run");
+    Check(Ends(mode, unit, kOuter, kNextRun), "the next run is its next");
+  }
+}
+
+void ToTheEnd() {
+  Stepper stepper;
+  stepper.Start(StepMode::kRun, StepUnit::kOp, kBody);
+  Check(!stepper.EndsAt(kOuterNextLine) && !stepper.EndsAt(kBodyNextIteration), "no op ends it");
+  Check(stepper.EndsWithRun(1) && !stepper.EveryOp(1), "nothing but its end is watched");
+  Check(!stepper.EndsWithRun(2) && stepper.EveryOp(2), "it went by: the next op ends it");
+  Check(stepper.EndsAt(kNextRun), "the next run");
+  stepper.Cancel();
+  Check(!stepper.EndsWithRun(1) && !stepper.EveryOp(1), "cancelled");
+}
+
 void Runs() {
   for (StepMode mode : {StepMode::kOver, StepMode::kInto, StepMode::kOut}) {
     for (StepUnit unit : {StepUnit::kOp, StepUnit::kLine}) {
@@ -73,5 +104,8 @@ void Runs() {
 int main() {
   ByOp();
   ByLine();
+  IntoOneBlock();
+  Iterations();
+  ToTheEnd();
   Runs();
 }

@@ -1,0 +1,92 @@
+// Records of log points: all are sent or counted, in order, whatever the stream does.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "debug/log_queue.h"
+
+using namespace opstep;
+
+namespace {
+
+void Check(bool ok, const char* what) {
+  if (ok) return;
+  std::fprintf(stderr, "FAILED: %s\n", what);
+  std::abort();
+}
+
+proto::LogRecord Record(uint64_t step, size_t bytes = 0) {
+  proto::LogRecord record;
+  record.set_step(step);
+  record.set_op(std::string(bytes, 'x'));
+  return record;
+}
+
+// What a server would have got.
+struct Stream {
+  std::atomic<bool> room{true};
+  std::vector<uint64_t> steps;
+  uint64_t dropped = 0;
+  size_t messages = 0;
+  LogQueue queue{[this] { return room.load(); },
+                 [this](proto::Logs&& logs) {
+                   ++messages;
+                   dropped += logs.dropped();
+                   for (const proto::LogRecord& r : logs.records()) steps.push_back(r.step());
+                 }};
+};
+
+void FewRecords() {
+  Stream stream;
+  for (uint64_t i = 0; i < 100; ++i) stream.queue.Add(Record(i));
+  stream.queue.Close();
+  Check(stream.steps.size() == 100 && stream.dropped == 0, "all were sent");
+  for (uint64_t i = 0; i < 100; ++i) Check(stream.steps[i] == i, "in order");
+  stream.queue.Add(Record(100));
+  stream.queue.Flush();
+  Check(stream.steps.size() == 101, "it goes on after Close");
+}
+
+void NoRoom() {
+  Stream stream;
+  stream.room = false;
+  constexpr uint64_t kMany = 20000;
+  for (uint64_t i = 0; i < kMany; ++i) stream.queue.Add(Record(i, 1000));
+  stream.queue.Flush();
+  Check(stream.messages == 0, "nothing is sent without room");
+  stream.room = true;
+  stream.queue.Flush();
+  Check(stream.dropped > 0 && stream.steps.size() > 1000, "as much as fits is kept");
+  Check(stream.steps.size() + stream.dropped == kMany, "the rest is counted");
+  stream.room = false;
+  for (uint64_t i = 0; i < 10; ++i) stream.queue.Add(Record(i));
+  stream.queue.Close();
+  Check(stream.steps.size() + stream.dropped == kMany + 10, "also what is left at the end");
+}
+
+void ManyThreads() {
+  Stream stream;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (uint64_t i = 0; i < 5000; ++i) stream.queue.Add(Record(i, 100));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  stream.queue.Close();
+  Check(stream.steps.size() + stream.dropped == 20000, "exactly");
+  stream.queue.Add(Record(1));
+  stream.queue.Clear();
+  stream.queue.Close();
+  Check(stream.steps.size() + stream.dropped == 20000, "forgotten");
+}
+
+}  // namespace
+
+int main() {
+  FewRecords();
+  NoRoom();
+  ManyThreads();
+}
