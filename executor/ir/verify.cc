@@ -240,7 +240,7 @@ class Verifier {
 }  // namespace
 
 std::optional<AliasProblem> FindAliasProblem(const proto::OpDesc& op, const OpSchema& schema) {
-  std::set<std::string> written;
+  std::set<std::string_view> written;
   for (const proto::Slot& out : op.outputs()) {
     const SlotSchema* out_schema = schema.FindOutput(out.name());
     for (const std::string& name : out.vars()) {

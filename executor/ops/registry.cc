@@ -1,13 +1,19 @@
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "ops/op.h"
 
 namespace opstep {
 namespace {
 
-std::map<std::string, OpDef, std::less<>>& Registry() {
-  static std::map<std::string, OpDef, std::less<>> registry;
+struct NameHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+};
+
+// Asked several times for every op of a program.
+auto& Registry() {
+  static std::unordered_map<std::string, OpDef, NameHash, std::equal_to<>> registry;
   return registry;
 }
 
@@ -150,7 +156,7 @@ const OpDef* FindOp(std::string_view type) {
 const OpDef& GetOp(std::string_view type) {
   if (const OpDef* def = FindOp(type)) return *def;
   std::vector<std::string> names;
-  for (const auto& [name, def] : Registry()) names.push_back(name);
+  for (const OpDef* def : AllOps()) names.push_back(def->schema.type);
   const std::string near = Nearest(type, names);
   Fail("there is no op type '", type, "'", near.empty() ? "" : "; did you mean '" + near + "'?");
 }
@@ -170,6 +176,8 @@ const OpSchema* FindSchema(std::string_view type) {
 std::vector<const OpDef*> AllOps() {
   std::vector<const OpDef*> all;
   for (const auto& [name, def] : Registry()) all.push_back(&def);
+  std::sort(all.begin(), all.end(),
+            [](const OpDef* a, const OpDef* b) { return a->schema.type < b->schema.type; });
   return all;
 }
 

@@ -16,12 +16,14 @@ from opstep.variable import Parameter, Variable
 # Far apart, so that neighbouring random seeds do not share parameter seeds.
 _SEED_STRIDE = 1_000_003
 
+Shape = tuple[int | None, ...]
+
 
 class Initializer:
     """Fills a variable of the startup program."""
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
-        """Append the op that writes `target`; `where` names the op and its output."""
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        """Append the op that makes the values; `where` names the op and its output."""
         raise NotImplementedError
 
 
@@ -31,8 +33,8 @@ class Constant(Initializer):
     def __init__(self, value: float = 0.0) -> None:
         self.value = value
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
-        ops.fill(shape=target.shape, dtype=target.dtype, value=self.value, **where)
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        ops.fill(shape=shape, dtype=dtype, value=self.value, **where)
 
 
 class Uniform(Initializer):
@@ -41,11 +43,9 @@ class Uniform(Initializer):
     def __init__(self, low: float = -1.0, high: float = 1.0, seed: int | None = None) -> None:
         self.low, self.high, self.seed = low, high, seed
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
         seed = seed if self.seed is None else self.seed
-        ops.uniform(
-            shape=target.shape, dtype=target.dtype, min=self.low, max=self.high, seed=seed, **where
-        )
+        ops.uniform(shape=shape, dtype=dtype, min=self.low, max=self.high, seed=seed, **where)
 
 
 class Normal(Initializer):
@@ -54,11 +54,9 @@ class Normal(Initializer):
     def __init__(self, mean: float = 0.0, std: float = 1.0, seed: int | None = None) -> None:
         self.mean, self.std, self.seed = mean, std, seed
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
         seed = seed if self.seed is None else self.seed
-        ops.normal(
-            shape=target.shape, dtype=target.dtype, mean=self.mean, std=self.std, seed=seed, **where
-        )
+        ops.normal(shape=shape, dtype=dtype, mean=self.mean, std=self.std, seed=seed, **where)
 
 
 class Xavier(Initializer):
@@ -67,14 +65,14 @@ class Xavier(Initializer):
     def __init__(self, uniform: bool = True, seed: int | None = None) -> None:
         self.uniform, self.seed = uniform, seed
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
-        fan_in, fan_out = _fans([size or 1 for size in target.shape])
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        fan_in, fan_out = _fans(shape)
         if self.uniform:
             limit = math.sqrt(6.0 / (fan_in + fan_out))
-            Uniform(-limit, limit, self.seed).fill(target, seed, **where)
+            Uniform(-limit, limit, self.seed).fill(shape, dtype, seed, **where)
         else:
             std = math.sqrt(2.0 / (fan_in + fan_out))
-            Normal(0.0, std, self.seed).fill(target, seed, **where)
+            Normal(0.0, std, self.seed).fill(shape, dtype, seed, **where)
 
 
 class MSRA(Initializer):
@@ -85,13 +83,13 @@ class MSRA(Initializer):
     ) -> None:
         self.uniform, self.fan_in, self.seed = uniform, fan_in, seed
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
-        fan_in = self.fan_in or _fans([size or 1 for size in target.shape])[0]
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        fan_in = self.fan_in or _fans(shape)[0]
         if self.uniform:
             limit = math.sqrt(6.0 / fan_in)
-            Uniform(-limit, limit, self.seed).fill(target, seed, **where)
+            Uniform(-limit, limit, self.seed).fill(shape, dtype, seed, **where)
         else:
-            Normal(0.0, math.sqrt(2.0 / fan_in), self.seed).fill(target, seed, **where)
+            Normal(0.0, math.sqrt(2.0 / fan_in), self.seed).fill(shape, dtype, seed, **where)
 
 
 class Assign(Initializer):
@@ -100,13 +98,13 @@ class Assign(Initializer):
     def __init__(self, value: Any) -> None:
         self.value = np.asarray(value)
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
-        if self.value.shape != target.shape:
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        if self.value.shape != shape:
             raise Error(
-                f"'{target.name}' is {list(target.shape)} but the array to initialize it with is "
+                f"'{where['out'].name}' is {list(shape)} but the array to initialize it with is "
                 f"{list(self.value.shape)}"
             )
-        ops.constant(value=self.value.astype(target.dtype), **where)
+        ops.constant(value=self.value.astype(dtype), **where)
 
 
 class Load(Initializer):
@@ -116,19 +114,20 @@ class Load(Initializer):
     def __init__(self, path: str | os.PathLike[str], key: str = "") -> None:
         self.path, self.key = file_path(path), key
 
-    def fill(self, target: Variable, seed: int, **where: Any) -> None:
-        ops.load(path=self.path, shape=target.shape, dtype=target.dtype, key=self.key, **where)
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        ops.load(path=self.path, shape=shape, dtype=dtype, key=self.key, **where)
 
 
-def _fans(shape: list[int]) -> tuple[int, int]:
+def _fans(shape: Shape) -> tuple[int, int]:
     """Sizes of [in, out], or of [out, in, *kernel] for convolutions."""
-    if len(shape) < 2:
-        size = math.prod(shape)
+    sizes = [size or 1 for size in shape]
+    if len(sizes) < 2:
+        size = math.prod(sizes)
         return size, size
-    if len(shape) == 2:
-        return shape[0], shape[1]
-    kernel = math.prod(shape[2:])
-    return shape[1] * kernel, shape[0] * kernel
+    if len(sizes) == 2:
+        return sizes[0], sizes[1]
+    kernel = math.prod(sizes[2:])
+    return sizes[1] * kernel, sizes[0] * kernel
 
 
 def chosen(initializer: Initializer | float | None, default: Initializer) -> Initializer:
@@ -162,7 +161,8 @@ def add_startup_value(variable: Variable, initializer: Initializer, seed: int = 
             f"'{variable.name}' cannot be initialized by the program that uses it: give "
             "program_guard two different programs"
         )
+    shape, dtype = variable.shape, variable.dtype
     home = startup.global_block()
-    target = home.create_var(variable.name, variable.shape, variable.dtype, persistable=True)
+    target = home.create_var(variable.name, shape, dtype, persistable=True)
     with context.program_guard(startup):
-        initializer.fill(target, seed, name=f"{variable.name}.init", out=target)
+        initializer.fill(shape, dtype, seed, name=f"{variable.name}.init", out=target)

@@ -21,7 +21,8 @@ from opstep.program import Operator, Program
 from opstep.variable import Variable
 
 _MANY = (list, tuple)
-
+# The variables of a slot: of one, its name is enough.
+Names = str | list[str]
 
 _MOST_OUTPUTS = 65_535
 
@@ -86,10 +87,11 @@ class OpFunction:
         outputs: dict[str, Any] = {}
         attrs: dict[str, Any] = {}
         name = ""
+        kinds = self._kinds
         for key, value in kwargs.items():
-            kind = self._kinds.get(key)
+            kind = kinds.get(key)
             if kind is None:
-                near = _core.nearest(key, list(self._kinds))
+                near = _core.nearest(key, list(kinds))
                 hint = f"; did you mean '{near}'?" if near else ""
                 raise self._error(f"has no argument '{key}'{hint}")
             if value is None:
@@ -123,17 +125,18 @@ class OpFunction:
             )
         program = program or found or context.default_main_program()
         block = program.current_block()
-        sources = {k: self._sources(k, v, like) for k, v in inputs.items() if v is not None}
+        sources: dict[str, Names] = {}
+        for key, value in inputs.items():
+            if value is not None:
+                sources[key] = self._sources(key, value, like)
         name = name or program.unique_name(self.type)
-        targets: dict[str, list[str]] = {}
+        targets: dict[str, Names] = {}
         for slot in self._outputs:
             key = slot["name"]
             if slot["captures"]:
                 continue  # filled in from what the blocks do
             if key in outputs:
-                value = outputs[key]
-                values = value if isinstance(value, _MANY) else (value,)
-                targets[key] = [v.name if isinstance(v, Variable) else str(v) for v in values]
+                targets[key] = _targets(outputs[key])
             elif slot["variadic"]:
                 count = attrs.get("num_outputs") or len(attrs.get("split", ()))
                 if not isinstance(count, int) or not 1 <= count <= _MOST_OUTPUTS:
@@ -142,9 +145,15 @@ class OpFunction:
                     )
                 targets[key] = [f"{name}.{key}_{i}" for i in range(count)]
             elif not slot["optional"]:
-                targets[key] = [f"{name}.{key}"]
+                targets[key] = f"{name}.{key}"
         made = program._append_op(block.index, self.type, name, sources, targets, attrs, -1)
-        results = [block.var(target) for key in self._given for target in targets.get(key, ())]
+        results: list[Variable] = []
+        for key in self._given:
+            target = targets.get(key, ())
+            if isinstance(target, str):
+                results.append(block.var(target))
+            else:
+                results += map(block.var, target)
         if len(results) == 1 and not self._gives_many:
             return results[0]
         return tuple(results) if results else Operator(program, made)
@@ -169,14 +178,15 @@ class OpFunction:
                     )
         return like, program
 
-    def _sources(self, slot: str, value: Any, like: Variable | None) -> list[str]:
+    def _sources(self, slot: str, value: Any, like: Variable | None) -> Names:
         if isinstance(value, Variable):
-            return [value.name]
-        values = value if isinstance(value, _MANY) else (value,)
-        return [
-            item.name if isinstance(item, Variable) else self._constant(slot, item, like)
-            for item in values
-        ]
+            return value.name
+        if isinstance(value, _MANY):
+            return [
+                item.name if isinstance(item, Variable) else self._constant(slot, item, like)
+                for item in value
+            ]
+        return self._constant(slot, value, like)
 
     def _constant(self, slot: str, value: Any, like: Variable | None) -> str:
         if isinstance(value, str):
@@ -200,6 +210,12 @@ class OpFunction:
 
     def __repr__(self) -> str:
         return f"<function ops.{self.type}>"
+
+
+def _targets(value: Any) -> Names:
+    if isinstance(value, _MANY):
+        return [item.name if isinstance(item, Variable) else str(item) for item in value]
+    return value.name if isinstance(value, Variable) else str(value)
 
 
 def _kind(value: Any) -> str:

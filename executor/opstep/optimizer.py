@@ -72,10 +72,9 @@ class Optimizer:
         """Add the ops that change each parameter with its gradient."""
         main = pairs[0][0].program
         step = _Step(self, main)
-        taken = set(main._core.op_names())
         for parameter, gradient in self._clipped(main, pairs):
             name = f"{parameter.name}.{type(self).__name__.lower()}"
-            if name in taken:  # another loss changes the parameter too
+            if main._core.has_op_name(name):  # another loss changes the parameter too
                 name = main.unique_name(name)
             step.name, step.weight_decay = name, self.weight_decay
             rate = 1.0

@@ -153,7 +153,7 @@ class Block:
             near = _core.nearest(name, self._visible())
             hint = f"; did you mean '{near}'?" if near else ""
             raise Error(f"program '{self.program.name}' has no variable '{name}'{hint}")
-        return self.program.blocks[owner]._own(name)
+        return self.program._block(owner)._own(name)
 
     def _visible(self) -> list[str]:
         names = self.program._core.var_names(self.index)

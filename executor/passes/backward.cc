@@ -95,10 +95,13 @@ Gradients Append(Program& program, const std::string& loss,
     OPSTEP_CHECK(!gradient.empty() || wanted.empty(), "'", loss, "' does not depend on '", name,
                  "', so there is no gradient for it");
   }
-  proto::ProgramDesc complete = program.desc();
-  RefreshCaptures(complete);
-  Verify(complete, FindSchema);
-  program.Restore(complete);
+  // Only ops with blocks have captures.
+  if (program.block_count() > 1) {
+    proto::ProgramDesc complete = program.desc();
+    RefreshCaptures(complete);
+    program.Restore(complete);
+  }
+  Verify(program.desc(), FindSchema);
   return result;
 }
 

@@ -1,7 +1,6 @@
 #include "passes/build.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ir/verify.h"
 #include "ops/infer.h"
@@ -44,7 +43,7 @@ void OrderSlots(Slots& slots, const std::vector<SlotSchema>& schemas, std::strin
       OPSTEP_CHECK(schema.variadic || slot.vars_size() == 1, side, " '", slot.name(),
                    "' takes one variable, not ", slot.vars_size());
       there = true;
-      *ordered.Add() = slot;
+      *ordered.Add() = std::move(slot);
     }
     OPSTEP_CHECK(there || schema.optional || schema.variadic, side, " '", schema.name,
                  "' is missing");
@@ -53,7 +52,6 @@ void OrderSlots(Slots& slots, const std::vector<SlotSchema>& schemas, std::strin
 }
 
 void FillAttrs(proto::OpDesc& op, const OpSchema& schema) {
-  std::map<std::string, proto::Attr> attrs;
   for (proto::Attr& attr : *op.mutable_attrs()) {
     const AttrSchema* known = schema.FindAttr(attr.name());
     OPSTEP_CHECK(known != nullptr, "there is no attribute '", attr.name(), "'",
@@ -64,37 +62,28 @@ void FillAttrs(proto::OpDesc& op, const OpSchema& schema) {
     }
     OPSTEP_CHECK(TypeOf(attr) == known->type, "attribute '", attr.name(), "' must be of type ",
                  NameOf(known->type));
-    attrs[attr.name()] = attr;
   }
   for (const AttrSchema& known : schema.attrs) {
-    if (attrs.count(known.name) != 0) continue;
+    if (OpView(op).FindAttr(known.name) != nullptr) continue;
     OPSTEP_CHECK(known.default_value.has_value(), "attribute '", known.name, "' is missing");
-    attrs[known.name] = *known.default_value;
+    *op.add_attrs() = *known.default_value;
   }
-  op.clear_attrs();
-  for (auto& [name, attr] : attrs) *op.add_attrs() = std::move(attr);
+  std::sort(op.mutable_attrs()->pointer_begin(), op.mutable_attrs()->pointer_end(),
+            [](const proto::Attr* a, const proto::Attr* b) { return a->name() < b->name(); });
 }
 
-std::vector<VarType> InputTypes(const Program& program, int block, const proto::OpDesc& op,
-                                const OpSchema& schema) {
-  const auto home = [&](const SlotSchema& slot) {
-    return slot.of_block.empty() ? block : OpView(op).Block(slot.of_block);
-  };
-  for (const proto::Slot& slot : op.inputs()) {
-    const SlotSchema& known = *schema.FindInput(slot.name());
-    for (const std::string& name : slot.vars()) {
-      if (name.empty()) continue;
-      const proto::VarDesc* var = program.FindVar(home(known), name);
-      OPSTEP_CHECK(var != nullptr, known.name, " is '", name,
-                   "', which is no variable of this program");
-      const DType dtype = static_cast<DType>(var->dtype());
-      OPSTEP_CHECK(known.dtypes.Has(dtype), known.name, " ('", name, "') is ", NameOf(dtype),
-                   "; it takes ", known.dtypes.Names());
-    }
-  }
+std::vector<VarType> InputTypes(const Program& program, int block, const proto::OpDesc& op) {
   std::vector<VarType> types;
   for (const Arg& arg : InputArgs(op, block)) {
-    types.push_back(arg.name.empty() ? VarType{} : TypeOf(*program.FindVar(arg.block, arg.name)));
+    VarType& type = types.emplace_back();
+    if (arg.name.empty()) continue;
+    const SlotSchema& slot = *arg.slot;
+    const proto::VarDesc* var = program.FindVar(arg.block, arg.name);
+    OPSTEP_CHECK(var != nullptr, slot.name, " is '", arg.name,
+                 "', which is no variable of this program");
+    type = TypeOf(*var);
+    OPSTEP_CHECK(slot.dtypes.Has(type.dtype), slot.name, " ('", arg.name, "') is ",
+                 NameOf(type.dtype), "; it takes ", slot.dtypes.Names());
   }
   return types;
 }
@@ -126,7 +115,7 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
     if (const auto problem = FindAliasProblem(op, schema))
       Fail(problem->what, ": write into another variable");
-    const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));
+    const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op));
     const std::vector<Arg> outputs = OutputArgs(op, block);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Arg& out = outputs[i];
@@ -164,7 +153,7 @@ void AddOutput(Program& program, uint32_t op_id, const std::string& slot, const 
   out.add_vars(name);
   const OpSchema& schema = GetOp(op.type()).schema;
   OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
-  const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op, schema));
+  const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op));
   const std::vector<Arg> outputs = OutputArgs(op, block);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].name != name) continue;

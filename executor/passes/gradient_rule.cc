@@ -11,7 +11,7 @@ namespace {
 constexpr char kMark = '\x01';
 
 std::string Marked(const Value& value) {
-  return value.name.empty() ? "" : Cat(value.name, std::string(1, kMark), value.version);
+  return value.name.empty() ? "" : value.name + kMark + std::to_string(value.version);
 }
 
 bool IsMarked(const std::string& name) { return name.find(kMark) != std::string::npos; }
@@ -54,7 +54,7 @@ std::string GradientRule::InGrad(std::string_view slot, int i) const {
   const Value value = Unmarked(names[i]);
   if (pass_.expected_.count(value) == 0) return "";
   // A rule may ask twice for the gradient of the same place.
-  const auto [it, added] = in_grads_.try_emplace(Cat(slot, "/", i));
+  const auto [it, added] = in_grads_.try_emplace({std::string(slot), i});
   if (added) it->second = pass_.NextPart(value);
   return it->second;
 }

@@ -51,7 +51,7 @@ class GradientRule : public GradContext {
   const proto::OpDesc shown_;
   const OpView op_;
   std::unique_ptr<BlockGradient> inner_;
-  mutable std::map<std::string, std::string> in_grads_;
+  mutable std::map<std::pair<std::string, int>, std::string> in_grads_;
 };
 
 }  // namespace opstep

@@ -16,7 +16,7 @@ std::string Repr(py::handle value) {
 }
 
 bool IsSequence(py::handle value) {
-  return !py::isinstance<py::str>(value) && py::hasattr(value, "__iter__");
+  return !py::isinstance<py::str>(value) && Py_TYPE(value.ptr())->tp_iter != nullptr;
 }
 
 // Python's and NumPy's integers, but not floats.
@@ -65,7 +65,12 @@ proto::TensorLiteral ToLiteral(const std::string& what, py::handle value) {
   return literal;
 }
 
-proto::Attr Convert(const std::string& what, const AttrSchema& schema, py::handle value) {
+// "[matmul] transpose_x", for the start of error sentences.
+std::string Label(const std::string& op_type, const AttrSchema& schema) {
+  return Cat("[", op_type, "] ", schema.name);
+}
+
+proto::Attr Convert(const std::string& op_type, const AttrSchema& schema, py::handle value) {
   const std::string& name = schema.name;
   switch (schema.type) {
     case AttrType::kBool:
@@ -95,7 +100,7 @@ proto::Attr Convert(const std::string& what, const AttrSchema& schema, py::handl
     const std::vector<int64_t> blocks = ToVector(value, ToInt);
     attr.mutable_blocks()->mutable_values()->Assign(blocks.begin(), blocks.end());
   } else {
-    *attr.mutable_tensor() = ToLiteral(what, value);
+    *attr.mutable_tensor() = ToLiteral(Label(op_type, schema), value);
   }
   return attr;
 }
@@ -141,13 +146,12 @@ py::list FromDims(const Dims& dims) {
 }
 
 proto::Attr ToAttr(const std::string& op_type, const AttrSchema& schema, py::handle value) {
-  const std::string what = Cat("[", op_type, "] ", schema.name);
   try {
-    return Convert(what, schema, value);
+    return Convert(op_type, schema, value);
   } catch (py::error_already_set&) {
   } catch (const py::builtin_exception&) {
   }
-  Fail(what, " must be of type ", NameOf(schema.type), ", not ", Repr(value));
+  Fail(Label(op_type, schema), " must be of type ", NameOf(schema.type), ", not ", Repr(value));
 }
 
 py::object FromAttr(const proto::Attr& attr) {

@@ -42,8 +42,6 @@ void AddAttrs(const py::dict& attrs, const OpSchema& schema, proto::OpDesc& op) 
     }
     *op.add_attrs() = ToAttr(schema.type, *known, value);
   }
-  std::sort(op.mutable_attrs()->pointer_begin(), op.mutable_attrs()->pointer_end(),
-            [](const proto::Attr* a, const proto::Attr* b) { return a->name() < b->name(); });
 }
 
 uint32_t Append(Program& program, int block, const std::string& type, const std::string& name,
@@ -54,19 +52,17 @@ uint32_t Append(Program& program, int block, const std::string& type, const std:
   op.set_name(name);
   op.set_stop(stop);
   SetUserStack(program, op);
-  std::string where;
   try {
     const OpSchema& schema = GetOp(type).schema;
     AddSlots(inputs, *op.mutable_inputs());
     AddSlots(outputs, *op.mutable_outputs());
     AddAttrs(attrs, schema, op);
-    where = program.Where(op);
-    return AppendOp(program, block, std::move(op), position).id();
   } catch (const Error& e) {
-    if (where.empty()) where = program.Where(op);
-    if (where.empty() || std::string_view(e.what()).find(where) != std::string_view::npos) throw;
+    const std::string where = program.Where(op);
+    if (where.empty()) throw;
     Fail(e.what(), " (", where, ")");
   }
+  return AppendOp(program, block, std::move(op), position).id();
 }
 
 const proto::VarDesc& GetVar(const Program& program, int block, const std::string& name) {
@@ -276,6 +272,7 @@ void BindProgram(py::module_& m) {
       .def("file_op", &FileOp)
       .def("op_ids", &OpIds)
       .def("op_names", &OpNames)
+      .def("has_op_name", &P::HasOpName)
       .def("op", &OpFields)
       .def("append_op", &Append)
       .def("clone", [](const P& p, std::string name) { return FromDesc(p.desc(), name); })

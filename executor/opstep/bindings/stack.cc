@@ -27,7 +27,7 @@ std::unordered_map<PyCodeObject*, Code>& Cache() {
   return *cache;
 }
 
-// Frames that were interned before: program → number of the code and line → index.
+// Frames that were interned before: program → number of the code and place in it → index.
 using FrameIndexes = std::unordered_map<uint64_t, uint32_t>;
 std::unordered_map<uint32_t, FrameIndexes>& Interned() {
   static auto* interned = new std::unordered_map<uint32_t, FrameIndexes>;
@@ -74,7 +74,20 @@ const Code& Look(PyCodeObject* code) {
   return cache.emplace(code, std::move(entry)).first->second;
 }
 
-// Calls visit(code, line) for each of the user's frames, innermost first.
+// Where in its code a frame is: Python knows that at once, but must search for the line.
+uint32_t PlaceIn(PyFrameObject* frame) {
+#if PY_VERSION_HEX >= 0x030b0000
+  return static_cast<uint32_t>(PyFrame_GetLasti(frame));
+#else
+  return static_cast<uint32_t>(PyFrame_GetLineNumber(frame));
+#endif
+}
+
+uint32_t LineOf(PyFrameObject* frame) {
+  return static_cast<uint32_t>(PyFrame_GetLineNumber(frame));
+}
+
+// Calls visit(code, frame) for each of the user's frames, innermost first.
 template <typename Visit>
 void ForEachUserFrame(Visit visit) {
   size_t count = 0;
@@ -86,7 +99,7 @@ void ForEachUserFrame(Visit visit) {
     const Code& known = Look(code);
     Py_DECREF(code);
     if (known.user) {
-      visit(known, static_cast<uint32_t>(PyFrame_GetLineNumber(raw)));
+      visit(known, raw);
       ++count;
     }
     frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
@@ -97,8 +110,8 @@ void ForEachUserFrame(Visit visit) {
 
 std::vector<SourceFrame> UserStack() {
   std::vector<SourceFrame> stack;
-  ForEachUserFrame([&](const Code& code, uint32_t line) {
-    stack.push_back({code.file, code.function, line});
+  ForEachUserFrame([&](const Code& code, PyFrameObject* frame) {
+    stack.push_back({code.file, code.function, LineOf(frame)});
   });
   return stack;
 }
@@ -106,9 +119,9 @@ std::vector<SourceFrame> UserStack() {
 void SetUserStack(Program& program, proto::OpDesc& op) {
   if (Interned().size() >= kMaxPrograms) Interned().clear();
   FrameIndexes& known = Interned()[program.id()];
-  ForEachUserFrame([&](const Code& code, uint32_t line) {
-    const auto [it, added] = known.try_emplace(uint64_t{code.number} << 32 | line);
-    if (added) it->second = program.InternFrame({code.file, code.function, line});
+  ForEachUserFrame([&](const Code& code, PyFrameObject* frame) {
+    const auto [it, added] = known.try_emplace(uint64_t{code.number} << 32 | PlaceIn(frame));
+    if (added) it->second = program.InternFrame({code.file, code.function, LineOf(frame)});
     op.add_stack(it->second);
   });
 }

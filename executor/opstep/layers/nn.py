@@ -53,13 +53,13 @@ def fc(
     """
     base = base_name(x, fc, name)
     last = activation(fc, act)
-    if len(x.shape) < 2:
+    shape = x.shape
+    if len(shape) < 2:
         raise error(fc, f"'{x.name}' has the shape {text(x)}: it needs a batch and features")
-    features = x.shape[1:]
-    if None in features:
+    if None in shape[1:]:
         raise error(fc, f"'{x.name}' is {text(x)}: all its sizes but the first must be known")
-    width = math.prod(size or 0 for size in features)
-    if len(x.shape) > 2:
+    width = math.prod(size or 0 for size in shape[1:])
+    if len(shape) > 2:
         x = ops.reshape(x, shape=[-1, width], name=f"{base}.reshape")
     w = parameter(x, f"{base}.w", [width, size], chosen(weight_init, Xavier()), weight_attr)
     steps: list[Step] = [(ops.matmul, (w,))]
