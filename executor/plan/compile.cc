@@ -112,8 +112,8 @@ class Compiler {
   void CheckFeedType(const proto::VarDesc& var, const VarType& given) const {
     const VarType want = TypeOf(var);
     OPSTEP_CHECK(given.dtype == want.dtype, "cannot feed '", var.name(), "': it is ",
-                 NameOf(want.dtype), " but the value is ", NameOf(given.dtype),
-                 Declared(var.name()));
+                 NameOf(want.dtype), " but the value is ", NameOf(given.dtype), "; use .astype('",
+                 NameOf(want.dtype), "')", Declared(var.name()));
     bool fits = given.dims.rank() == want.dims.rank();
     for (int i = 0; fits && i < given.dims.rank(); ++i) {
       fits = want.dims[i] < 0 || want.dims[i] == given.dims[i];

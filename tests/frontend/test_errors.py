@@ -141,7 +141,7 @@ def test_a_loop_without_an_end(world) -> None:
         ),
         (
             {"x": np.ones((1, 4))},
-            r"cannot feed 'x': it is float32 but the value is float64 "
+            r"cannot feed 'x': it is float32 but the value is float64; use \.astype\('float32'\) "
             r"\(declared in test_errors\.py:\d+\)",
         ),
         (
