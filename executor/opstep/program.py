@@ -326,8 +326,8 @@ class Program:
         block: int,
         type: str,
         name: str,
-        inputs: dict[str, list[str]],
-        outputs: dict[str, list[str]],
+        inputs: Mapping[str, str | list[str]],
+        outputs: Mapping[str, str | list[str]],
         attrs: dict[str, Any],
         position: int,
     ) -> int:
