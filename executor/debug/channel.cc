@@ -23,6 +23,10 @@ constexpr milliseconds kHeartbeat{2000};
 constexpr int kMissedHeartbeats = 3;
 constexpr milliseconds kFlush{1000};
 constexpr size_t kQueueLimit = 64 << 20;
+// What is larger gains nothing by going out together with others.
+constexpr size_t kBatchBytes = 256 << 10;
+// How long an answer may wait for what follows it.
+constexpr std::chrono::microseconds kLinger{300};
 
 using Stream = grpc::ClientReaderWriter<proto::FromExecutor, proto::ToExecutor>;
 
@@ -51,12 +55,14 @@ struct Channel::Impl {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<proto::FromExecutor> queue;
+  std::condition_variable written;                           // a write ended
+  std::deque<std::pair<size_t, proto::FromExecutor>> queue;  // with their sizes
   size_t queue_bytes = 0;
   // Of the attempt that runs; null between attempts.
   grpc::ClientContext* context = nullptr;
   Stream* stream = nullptr;
-  bool writing = false;        // the writer uses `stream`
+  bool writing = false;        // somebody uses `stream` to write
+  bool lingering = false;      // the listener put something
   std::string at;              // address of the attempt that runs, or of the last one
   std::string guest;           // to be dialled next
   bool guest_is_here = false;  // the stream is a guest's
@@ -69,6 +75,7 @@ struct Channel::Impl {
   int missed = 0;
   Clock::time_point flush_until;
   std::thread reader, writer;
+  std::thread::id reader_id;
 
   void ReadLoop();
   void WriteLoop();
@@ -76,12 +83,23 @@ struct Channel::Impl {
   // is useless.
   bool RunStream(std::string* why, bool* final);
   bool Accept(const proto::Welcome& welcome, std::string* why);
+  // The following with the lock held. False: the message goes nowhere.
+  bool Enqueue(proto::FromExecutor message);
+  proto::FromExecutor TakeQueued();
+  // Gives up the lock meanwhile.
+  void WriteQueued(std::unique_lock<std::mutex>& lock);
+  // On the reader: writes what the listener sent.
+  void WriteOwn();
   void Cancel() {
     if (context) context->TryCancel();
   }
 };
 
 void Channel::Impl::ReadLoop() {
+  {
+    std::lock_guard lock(mutex);
+    reader_id = std::this_thread::get_id();
+  }
   milliseconds pause = kFirstPause;
   while (true) {
     std::string why;
@@ -178,14 +196,16 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
         welcomed = true;
       }
       listener->OnWelcome(message.welcome());
+      WriteOwn();
     } else if (message.has_command() && accepted) {
       listener->OnCommand(message.command());
+      WriteOwn();
     }
   }
   {
     std::unique_lock lock(mutex);
     attempt.TryCancel();
-    changed.wait(lock, [&] { return !writing; });
+    written.wait(lock, [&] { return !writing; });
     stream = nullptr;
     context = nullptr;
     welcomed = leaving = false;
@@ -202,6 +222,63 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   return accepted;
 }
 
+bool Channel::Impl::Enqueue(proto::FromExecutor message) {
+  if (!welcomed || !stream || closing) return false;
+  const size_t bytes = message.ByteSizeLong();
+  queue_bytes += bytes;
+  queue.emplace_back(bytes, std::move(message));
+  if (queue_bytes > kQueueLimit) {
+    cut_off = true;
+    Cancel();
+  }
+  return true;
+}
+
+proto::FromExecutor Channel::Impl::TakeQueued() {
+  size_t bytes = 0;
+  const auto take = [&] {
+    proto::FromExecutor message = std::move(queue.front().second);
+    bytes += queue.front().first;
+    queue_bytes -= queue.front().first;
+    queue.pop_front();
+    return message;
+  };
+  const auto fits = [&] { return !queue.empty() && bytes + queue.front().first <= kBatchBytes; };
+  proto::FromExecutor first = take();
+  if (!fits()) return first;
+  proto::FromExecutor all;
+  *all.mutable_batch()->add_messages() = std::move(first);
+  while (fits()) *all.mutable_batch()->add_messages() = take();
+  return all;
+}
+
+void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
+  const proto::FromExecutor message = TakeQueued();
+  Stream* const to = stream;
+  writing = true;
+  lock.unlock();
+  const bool ok = to->Write(message);
+  lock.lock();
+  writing = false;
+  if (!ok) {
+    queue.clear();
+    queue_bytes = 0;
+    Cancel();
+    if (stream == to) stream = nullptr;
+  }
+  written.notify_all();
+  // Whoever queued something meanwhile left it to us.
+  if (!ok || !queue.empty()) changed.notify_all();
+}
+
+void Channel::Impl::WriteOwn() {
+  std::unique_lock lock(mutex);
+  if (std::exchange(lingering, false)) {
+    written.wait_for(lock, kLinger, [&] { return queue.empty(); });
+  }
+  if (!queue.empty() && stream && !writing) WriteQueued(lock);
+}
+
 void Channel::Impl::WriteLoop() {
   std::unique_lock lock(mutex);
   Clock::time_point beat = Clock::now() + kHeartbeat;
@@ -216,49 +293,34 @@ void Channel::Impl::WriteLoop() {
       }
       if (stream && queue.empty()) {
         // The server ends the stream when it has read everything; only a deaf one is cancelled.
-        if (!said_all) {
+        if (writing) {
+          written.wait_until(lock, flush_until);
+        } else if (!said_all) {
           said_all = true;
           writing = true;
           lock.unlock();
           stream->WritesDone();
           lock.lock();
           writing = false;
-          changed.notify_all();
+          written.notify_all();
         } else {
           changed.wait_until(lock, flush_until);
         }
         continue;
       }
     }
-    if (!stream || (queue.empty() && Clock::now() < beat)) {
-      changed.wait_until(lock, stream ? beat : Clock::now() + kHeartbeat);
-      if (!stream) beat = Clock::now() + kHeartbeat;
-      continue;
-    }
-    proto::FromExecutor message;
-    if (Clock::now() >= beat) {
+    if (stream && Clock::now() >= beat) {
       beat = Clock::now() + kHeartbeat;
       // Ticks are counted, not seconds: a process that was suspended does not lose its debugger.
       if (++missed > kMissedHeartbeats) Cancel();
-      message.mutable_heartbeat();
-    } else {
-      message = std::move(queue.front());
-      queue.pop_front();
-      queue_bytes -= message.ByteSizeLong();
+      queue.emplace_back().second.mutable_heartbeat();
     }
-    Stream* const to = stream;
-    writing = true;
-    lock.unlock();
-    const bool written = to->Write(message);
-    lock.lock();
-    writing = false;
-    if (!written) {
-      queue.clear();
-      queue_bytes = 0;
-      Cancel();
-      if (stream == to) stream = nullptr;
+    if (!stream || queue.empty() || writing) {
+      if (!stream) beat = Clock::now() + kHeartbeat;
+      changed.wait_until(lock, closing || leaving ? std::min(beat, flush_until) : beat);
+      continue;
     }
-    changed.notify_all();
+    WriteQueued(lock);
   }
   Cancel();
   writer_done = true;
@@ -306,13 +368,8 @@ bool Channel::EndGuest() {
 void Channel::Send(proto::FromExecutor message) {
   {
     std::lock_guard lock(impl_->mutex);
-    if (!impl_->welcomed || !impl_->stream || impl_->closing) return;
-    impl_->queue_bytes += message.ByteSizeLong();
-    impl_->queue.push_back(std::move(message));
-    if (impl_->queue_bytes > kQueueLimit) {
-      impl_->cut_off = true;
-      impl_->Cancel();
-    }
+    if (!impl_->Enqueue(std::move(message)) || impl_->writing) return;
+    if (std::this_thread::get_id() == impl_->reader_id) return;  // WriteOwn comes
   }
   impl_->changed.notify_all();
 }
@@ -322,10 +379,26 @@ size_t Channel::queued_bytes() const {
   return impl_->queue_bytes;
 }
 
+void Channel::Put(proto::FromExecutor message) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->Enqueue(std::move(message));
+  if (std::this_thread::get_id() == impl_->reader_id) impl_->lingering = true;
+}
+
+void Channel::Write() {
+  std::unique_lock lock(impl_->mutex);
+  if (!impl_->queue.empty() && impl_->stream && !impl_->writing) impl_->WriteQueued(lock);
+}
+
 void Channel::Flush() {
   std::unique_lock lock(impl_->mutex);
-  impl_->changed.wait_for(
-      lock, kFlush, [&] { return !impl_->stream || (impl_->queue.empty() && !impl_->writing); });
+  const Clock::time_point until = Clock::now() + kFlush;
+  while (impl_->stream && Clock::now() < until && (impl_->writing || !impl_->queue.empty())) {
+    if (impl_->writing)
+      impl_->written.wait_until(lock, until);
+    else
+      impl_->WriteQueued(lock);
+  }
 }
 
 std::string Channel::address() {

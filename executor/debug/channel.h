@@ -35,13 +35,14 @@ struct Destination {
 //
 // Threads, both started by Start:
 //   reader  dials and reads; blocks in the network, or in a pause between two attempts. Calls the
-//   listener. writer  takes from the queue and writes; blocks in the network, or on the queue for
-//   at most 2 s,
-//           then sends a heartbeat and counts those that the server owes: three and the stream is
+//           listener, and writes what it sent meanwhile.
+//   writer  writes what others sent; blocks in the network, or on the queue for at most 2 s, then
+//           sends a heartbeat and counts those that the server owes: three and the stream is
 //           cancelled.
-// CloseSoon and Close stop both: the writer gets a second to write what is queued, then the stream
-// is cancelled, which wakes whoever blocks in the network. Close also joins them; it must not be
-// called on the reader.
+// A thread that calls Write writes too. There is one write at a time, and it takes all that is
+// queued. CloseSoon and Close stop both: the writer gets a second to write what is queued, then the
+// stream is cancelled, which wakes whoever blocks in the network. Close also joins them; it must
+// not be called on the reader.
 class Channel {
  public:
   static constexpr uint32_t kProtocol = 2;
@@ -58,6 +59,12 @@ class Channel {
   // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly
   // that the queue is full is cut off: a reply that is lost must not look like one that is late.
   void Send(proto::FromExecutor message);
+  // Send, but nobody is woken: the message goes out with the next one, or by Write. Put by the
+  // listener, it goes out a fraction of a millisecond later all the same.
+  void Put(proto::FromExecutor message);
+  // Writes what is queued on the calling thread, which saves waking the writer; the writer does it
+  // when a write is under way already. Blocks like a write: not for a thread that holds a lock.
+  void Write();
   // How much waits to be written.
   size_t queued_bytes() const;
   // Waits up to a second until what was sent is written.

@@ -387,7 +387,11 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
     DisarmIfIdle();
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(answer);
-  channel_->Send(std::move(message));
+  // A step is mostly over within microseconds: then its answer and its stop are one message.
+  if (thread.stepper.active())
+    channel_->Put(std::move(message));
+  else
+    channel_->Send(std::move(message));
   thread.stopped = false;
   thread.released = true;
   thread.wake.notify_all();

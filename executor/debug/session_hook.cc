@@ -302,7 +302,10 @@ void Session::Stop(ThreadState& thread, const FrameView& frame, Request request)
   logs_.Flush();  // what was written before the stop is read before it
   proto::FromExecutor message;
   *message.mutable_stopped() = std::move(stopped);
-  channel_->Send(std::move(message));
+  channel_->Put(std::move(message));
+  lock.unlock();
+  channel_->Write();
+  lock.lock();
   Wait(lock, thread, frame);
 }
 
