@@ -33,10 +33,10 @@ def interleaved(
 ) -> dict[str, float]:
     """Best time in seconds of each, taken in turns so that a noisy moment hits all of them.
 
-    With threads each turn begins with a rest: after its work a library's threads spin on for some
-    milliseconds and would take a core from the one whose turn is next.
+    With threads each turn begins with a rest: after its work a library's threads spin on, ONNX
+    Runtime's for some 50 ms, and would take a core from the one whose turn is next.
     """
-    rest = 0.02 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
+    rest = 0.1 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
     best = {name: float("inf") for name in runs}
     for run in runs.values():  # warm caches, compile plans
         run()
@@ -48,7 +48,7 @@ def interleaved(
             if rest:
                 time.sleep(rest)
                 run()  # wakes its threads
-            for _ in range(5):
+            for _ in range(10):
                 start = time.perf_counter()
                 run()
                 best[name] = min(best[name], time.perf_counter() - start)
