@@ -121,13 +121,11 @@ class Direct : public ConvForward {
     const int64_t width = window.out[2];
     copy_width_ = (width - 1) * step_[1] + window.reach(2);
     copy_row_ = s.in_channels * copy_width_;
-    rows_ = RowsOfPiece();
-    pieces_ = Ceil(window.out[1], rows_);
-    for (int64_t i = 0; i < Ceil(rows_ * width, kPlaces) * kPlaces; ++i) {
-      // Those behind the last place are computed and not used.
-      const int64_t place = std::min(i, rows_ * width - 1);
-      const int64_t row = place / width * step_[0];
-      places_.push_back(static_cast<int32_t>(row * copy_row_ + place % width * step_[1]));
+    pieces_ = PiecesOfImage();
+    for (int64_t i = 0; i < Ceil(window.out[1], pieces_) * step_[0]; i += step_[0]) {
+      for (int64_t j = 0; j < width; ++j) {
+        places_.push_back(static_cast<int32_t>(i * copy_row_ + j * step_[1]));
+      }
     }
     for (int64_t c = 0; c < s.in_channels; ++c) {
       for (int64_t i = 0; i < window.kernel[1]; ++i) {
@@ -158,9 +156,11 @@ class Direct : public ConvForward {
     }
     ParallelFor(shape_.batch * pieces_, [&](int64_t piece) {
       const int64_t image = piece / pieces_;
-      const int64_t first = piece % pieces_ * rows_;
-      RunPiece(x + image * shape_.x_image(), packed, b, first,
-               std::min(rows_, shape_.window.out[1] - first), y + image * shape_.y_image());
+      const int64_t height = shape_.window.out[1];
+      const int64_t first = height * (piece % pieces_) / pieces_;
+      const int64_t end = height * (piece % pieces_ + 1) / pieces_;
+      RunPiece(x + image * shape_.x_image(), packed, b, first, end - first,
+               y + image * shape_.y_image());
     });
   }
 
@@ -168,16 +168,15 @@ class Direct : public ConvForward {
   static int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
   int64_t taps() const { return static_cast<int64_t>(taps_.size()); }
 
-  // Enough pieces for threads; of each the copy of X and the weights fit into a core's cache.
-  int64_t RowsOfPiece() const {
+  // Enough for threads, and so many that what a piece needs of X fits into a core's cache.
+  int64_t PiecesOfImage() const {
     constexpr int64_t kCopy = 1 << 16;
     const int64_t height = shape_.window.out[1];
     const int64_t room = kCopy / copy_row_ - shape_.window.reach(1);
+    const int64_t rows = room < 0 ? 1 : room / step_[0] + 1;
     const double flops = shape_.flops();
-    const int64_t wanted = flops < 8e6 ? 1 : flops < 32e6 ? 4 : 8;
-    const int64_t rows =
-        std::min(room < 0 ? 1 : room / step_[0] + 1, Ceil(height, Ceil(wanted, shape_.batch)));
-    return Ceil(height, Ceil(height, rows));
+    const int64_t wanted = Ceil(flops < 8e6 ? 1 : flops < 32e6 ? 4 : 8, shape_.batch);
+    return std::min(height, std::max(wanted, Ceil(height, rows)));
   }
 
   // W as [block of channels, tap, channel].
@@ -206,8 +205,14 @@ class Direct : public ConvForward {
       for (int64_t group = 0; group < size; group += kGroup) {
         const int64_t places = std::min<int64_t>(kGroup, size - group);
         for (int64_t i = 0; i < places; i += kPlaces) {
-          Tile(copy, places_.data() + group + i, taps_.data(), taps(), w + c * taps(), b + c,
-               sums + i * kChannels);
+          const int32_t* at = places_.data() + group + i;
+          std::array<int32_t, kPlaces> last;
+          if (i + kPlaces > places) {
+            // What is missing in the last tile is a place that there is, computed again.
+            for (int k = 0; k < kPlaces; ++k) last[k] = at[std::min<int64_t>(k, places - i - 1)];
+            at = last.data();
+          }
+          Tile(copy, at, taps_.data(), taps(), w + c * taps(), b + c, sums + i * kChannels);
         }
         Transpose(sums, places, kChannels, kChannels, y + c * plane + group, plane);
       }
@@ -238,7 +243,7 @@ class Direct : public ConvForward {
   const ConvShape shape_;
   std::array<int64_t, 2> skip_, step_;  // of the copy in X, and of places in the copy
   int64_t copy_width_, copy_row_;       // a row has all channels
-  int64_t rows_, pieces_;               // rows of Y in a piece, pieces in an image
+  int64_t pieces_;                      // of an image, each some rows of Y
   std::vector<int32_t> places_, taps_;  // in the copy
   std::shared_ptr<void> known_;
 };
