@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "debug/channel.h"
-#include "debug/inspect.h"
 #include "debug/plans.h"
 
 namespace opstep {
@@ -49,6 +48,11 @@ void GetListing(const Plan& plan, const proto::GetListing& wanted, proto::Listin
   }
 }
 
+template <typename Message>
+void AskStopped(const Message& wanted, const proto::Command& command, CommandTarget& target) {
+  target.AskStopped(wanted.thread(), wanted.stop(), command);
+}
+
 void Run(const proto::Command& command, CommandTarget& target) {
   proto::Reply reply;
   reply.set_command(command.id());
@@ -88,10 +92,21 @@ void Run(const proto::Command& command, CommandTarget& target) {
                  reply.mutable_listing());
       break;
     case proto::Command::kGetVariables:
-      return target.AskStopped(command.get_variables().thread(), command.get_variables().stop(),
-                               command);
+      return AskStopped(command.get_variables(), command, target);
     case proto::Command::kEvaluate:
-      return target.AskStopped(command.evaluate().thread(), command.evaluate().stop(), command);
+      return AskStopped(command.evaluate(), command, target);
+    case proto::Command::kAssign:
+      return AskStopped(command.assign(), command, target);
+    case proto::Command::kReadBytes:
+      return AskStopped(command.read_bytes(), command, target);
+    case proto::Command::kWriteBytes:
+      return AskStopped(command.write_bytes(), command, target);
+    case proto::Command::kListNames:
+      return AskStopped(command.list_names(), command, target);
+    case proto::Command::kCancel:
+      target.Cancel(command.cancel().command());
+      reply.mutable_done();
+      break;
     default:
       Fail("this executor does not know that command: install the same opstep on both sides");
   }
@@ -115,14 +130,34 @@ void RunCommand(const proto::Command& command, CommandTarget& target) noexcept {
   }
 }
 
-proto::Reply AnswerStopped(const proto::Command& command, const FrameView& frame) noexcept {
+proto::Reply AnswerStopped(const proto::Command& command, const Look& look,
+                           ReadAhead& ahead) noexcept {
   try {
     proto::Reply reply;
     reply.set_command(command.id());
-    if (command.has_get_variables()) {
-      GetVariables(frame, command.get_variables(), reply.mutable_variables());
-    } else {
-      Evaluate(frame, command.evaluate(), reply.mutable_value());
+    if (!command.has_read_bytes()) ahead = {};
+    switch (command.command_case()) {
+      case proto::Command::kGetVariables:
+        GetVariables(look, command.get_variables(), reply.mutable_variables());
+        break;
+      case proto::Command::kEvaluate:
+        Evaluate(look, command.evaluate(), reply.mutable_value());
+        break;
+      case proto::Command::kListNames:
+        ListNames(look, command.list_names(), reply.mutable_names());
+        break;
+      case proto::Command::kReadBytes:
+        ReadBytes(look, command.read_bytes(), ahead, reply.mutable_bytes());
+        break;
+      case proto::Command::kAssign:
+        Assign(look, command.assign(), reply.mutable_value());
+        break;
+      case proto::Command::kWriteBytes:
+        WriteBytes(look, command.write_bytes());
+        reply.mutable_done();
+        break;
+      default:
+        Fail("that command does not look at a thread");
     }
     return reply;
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "debug.pb.h"
+#include "debug/inspect.h"
 #include "runtime/hook.h"
 
 namespace opstep {
@@ -23,13 +24,16 @@ class CommandTarget {
   virtual std::shared_ptr<const Plan> PlanOf(uint32_t program) = 0;
   // Has the command answered by AnswerStopped on the thread that is stopped.
   virtual void AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) = 0;
+  // Gives up a command that AskStopped was called for, and that is not answered yet.
+  virtual void Cancel(uint64_t command) = 0;
   virtual void Answer(proto::Reply reply) = 0;
 };
 
 // Sees to it that the command is answered exactly once; never throws.
 void RunCommand(const proto::Command& command, CommandTarget& target) noexcept;
-// For commands that look at a run; called on its thread.
-proto::Reply AnswerStopped(const proto::Command& command, const FrameView& frame) noexcept;
+// For commands that look at a run or change it; called on its thread. `ahead` lasts for a stop.
+proto::Reply AnswerStopped(const proto::Command& command, const Look& look,
+                           ReadAhead& ahead) noexcept;
 proto::Reply ErrorReply(uint64_t command, const std::string& error);
 
 }  // namespace opstep

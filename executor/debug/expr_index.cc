@@ -137,6 +137,10 @@ std::vector<int64_t> Picks(const Value& index, int64_t size, const Value& x, Bud
 Value Index(const Value& value, const std::vector<Subscript>& subscripts, Budget& budget) {
   OPSTEP_CHECK(!subscripts.empty(), "[] needs an index");
   if (value.kind == Kind::kList) return IndexList(value, subscripts, budget);
+  return Value::Finish(View(value, subscripts, budget));
+}
+
+Value View(const Value& value, const std::vector<Subscript>& subscripts, Budget& budget) {
   OPSTEP_CHECK(value.is_array(), value.Describe(), " cannot be indexed");
   int given = 0, ellipses = 0;
   for (const Subscript& s : subscripts) (s.kind == Subscript::Kind::kEllipsis ? ellipses : given)++;
@@ -182,7 +186,7 @@ Value Index(const Value& value, const std::vector<Subscript>& subscripts, Budget
   for (; axis < value.rank; ++axis) keep(value.dims[axis], value.strides[axis]);
   if (out.data != nullptr) out.data += offset;
   if (picks) return Take(out, pick_axis, *picks, budget);
-  return Value::Finish(std::move(out));
+  return out;
 }
 
 }  // namespace opstep::expr

@@ -1,6 +1,7 @@
 #include "debug/expr_names.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ir/schema.h"
@@ -118,6 +119,8 @@ NodePtr Names::FindSpecial(const std::string& name) {
   if (name == "step") return FrameNode(Frame::kStep);
   if (name == "iteration") return FrameNode(Frame::kIteration);
   if (name == "block") return Constant(Value::Int(block_));
+  if (name == "nan") return Constant(Value::Float(std::nan("")));
+  if (name == "inf") return Constant(Value::Float(HUGE_VAL));
   if (name == "op") {
     OPSTEP_CHECK(op_ != nullptr, "there is no op in this frame: select the frame of an op");
     return Constant(Value::String(op_->name()));
@@ -196,7 +199,7 @@ NodePtr Names::Gradient(const std::string& name) {
 }
 
 void Names::FailUnknown(const std::string& name, std::string_view kind) const {
-  std::vector<std::string> known = {"step", "iteration", "op", "block"};
+  std::vector<std::string> known = {"step", "iteration", "op", "block", "nan", "inf"};
   for (int b = block_; b >= 0 && b < plan_.desc.blocks_size(); b = plan_.desc.blocks(b).parent()) {
     for (const proto::VarDesc& var : plan_.desc.blocks(b).vars()) {
       if (var.name() == name)

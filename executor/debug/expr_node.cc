@@ -22,20 +22,13 @@ struct SlotValue : Node {
     const Instruction* by = nullptr;
     const ValueState state = frame.StateOf(slot, &by);
     if (state != ValueState::kPresent) [[unlikely]]
-      FailAbsent(frame, state, by);
+      FailAbsent(frame, slot, state, by);
     const Tensor& tensor = frame.tensor(slot);
     if (!tensor && tensor.numel > 0) [[unlikely]]
-      FailAbsent(frame, ValueState::kNotWritten, nullptr);
+      FailAbsent(frame, slot, ValueState::kNotWritten, nullptr);
     return Value::Of(tensor);
   }
-
-  [[noreturn]] void FailAbsent(const FrameView& frame, ValueState state,
-                               const Instruction* by) const {
-    const std::string& name = frame.plan().slots[slot].name;
-    if (state == ValueState::kNotWritten) Fail(name, " has not been written yet");
-    if (by == nullptr || by->op == nullptr) Fail(name, " was released");
-    Fail(name, " was released after op #", by->op_id, " ", by->op->name());
-  }
+  uint32_t Target(Context&) const override { return slot; }
 
   // Known also when the value is not there.
   VarType Type(Context& context) const {
@@ -110,11 +103,40 @@ struct LogicValue : Node {
 struct IndexValue : Node {
   NodePtr value;
   std::vector<SubscriptNodes> subscripts;
+
   Value Eval(Context& context) const override {
     const Value x = value->Eval(context);
+    return Index(x, Resolve(context, 0), context.budget);
+  }
+
+  uint32_t Target(Context& context) const override {
+    const Node* from = Chosen(context).first;
+    return from->Target(context);
+  }
+  Value Part(const Value& whole, Context& context) const override {
+    const auto [from, used] = Chosen(context);
+    const Value x = from->Part(whole, context);
+    const std::vector<Subscript> rest = Resolve(context, used);
+    return rest.empty() ? x : View(x, rest, context.budget);
+  }
+
+ private:
+  // X[1] of a slot that holds several variables names one of them: that, and how many subscripts
+  // it took.
+  std::pair<const Node*, size_t> Chosen(Context& context) const {
+    const auto* list = dynamic_cast<const ListValue*>(value.get());
+    if (list == nullptr || !subscripts[0].index) return {value.get(), 0};
+    const int64_t size = static_cast<int64_t>(list->values.size());
+    int64_t i = ToIndex(subscripts[0].index->Eval(context), "the index of a list");
+    OPSTEP_CHECK(i >= -size && i < size, "index ", i, " is out of range for a list of ", size);
+    return {list->values[static_cast<size_t>(i < 0 ? i + size : i)].get(), 1};
+  }
+
+  std::vector<Subscript> Resolve(Context& context, size_t from) const {
     std::vector<Subscript> resolved;
-    resolved.reserve(subscripts.size());
-    for (const SubscriptNodes& s : subscripts) {
+    resolved.reserve(subscripts.size() - from);
+    for (size_t i = from; i < subscripts.size(); ++i) {
+      const SubscriptNodes& s = subscripts[i];
       Subscript& r = resolved.emplace_back();
       r.kind = s.kind;
       if (s.index) r.index = s.index->Eval(context);
@@ -124,7 +146,7 @@ struct IndexValue : Node {
       };
       r.start = bound(s.start), r.stop = bound(s.stop), r.step = bound(s.step);
     }
-    return Index(x, resolved, context.budget);
+    return resolved;
   }
 };
 
@@ -180,8 +202,16 @@ NodePtr Constant(Value value) {
 
 NodePtr Fold(NodePtr node, bool constant) {
   if (!constant) return node;
-  Context context{nullptr, {}};
+  Context context{nullptr, Budget()};
   return Constant(node->Eval(context));
+}
+
+void FailAbsent(const FrameView& frame, uint32_t slot, ValueState state,
+                const Instruction* released_by) {
+  const std::string& name = frame.plan().slots[slot].name;
+  if (state == ValueState::kNotWritten) Fail(name, " has not been written yet");
+  if (released_by == nullptr || released_by->op == nullptr) Fail(name, " was released");
+  Fail(name, " was released after op #", released_by->op_id, " ", released_by->op->name());
 }
 
 NodePtr SlotNode(uint32_t slot) {

@@ -19,6 +19,10 @@ struct Node {
   virtual ~Node() = default;
   virtual Value Eval(Context& context) const = 0;
   virtual bool constant() const { return false; }
+  // The variable that an assignment to it changes; 0 when it is none, nor a part of one.
+  virtual uint32_t Target(Context&) const { return 0; }
+  // The part of that variable that it names: `whole` is the variable, or anything of its shape.
+  virtual Value Part(const Value& whole, Context&) const { return whole; }
 };
 using NodePtr = std::unique_ptr<Node>;
 
@@ -27,6 +31,9 @@ NodePtr Constant(Value value);
 NodePtr Fold(NodePtr node, bool constant);
 
 NodePtr SlotNode(uint32_t slot);
+// Says why there is no value.
+[[noreturn]] void FailAbsent(const FrameView& frame, uint32_t slot, ValueState state,
+                             const Instruction* released_by);
 enum class Frame { kStep, kIteration };
 NodePtr FrameNode(Frame what);
 NodePtr ListNode(std::vector<NodePtr> values);

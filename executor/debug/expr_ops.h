@@ -72,5 +72,7 @@ struct Subscript {
   std::optional<int64_t> start, stop, step;
 };
 Value Index(const Value& value, const std::vector<Subscript>& subscripts, Budget& budget);
+// The same of an array, where one element stays an array of rank 0 in the array's memory.
+Value View(const Value& value, const std::vector<Subscript>& subscripts, Budget& budget);
 
 }  // namespace opstep::expr

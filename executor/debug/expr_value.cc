@@ -17,6 +17,8 @@ std::shared_ptr<void> Budget::Allocate(int64_t elements, DType dtype) {
 
 void Budget::Look() {
   until_look_ = 1 << 18;
+  if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed))
+    Fail("the command was given up");
   const auto now = std::chrono::steady_clock::now();
   if (!started_) {
     started_ = true;
@@ -67,7 +69,10 @@ Value Value::List(std::vector<Value> values) {
 Value Value::Of(const Tensor& tensor) {
   OPSTEP_CHECK(tensor.data != nullptr || tensor.numel == 0, "the tensor has no memory");
   OPSTEP_CHECK(tensor.dtype != DType::kNone, "the tensor has no type");
-  if (tensor.dims.rank() == 0) return LoadScalar(tensor.dtype, tensor.as<char>());
+  return tensor.dims.rank() == 0 ? LoadScalar(tensor.dtype, tensor.as<char>()) : View(tensor);
+}
+
+Value Value::View(const Tensor& tensor) {
   Value v;
   v.kind = Kind::kArray;
   v.dtype = tensor.dtype;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,8 @@ inline constexpr std::chrono::milliseconds kMaxTime{2000};
 
 class Budget {
  public:
+  // `cancelled` (may be null) is looked at as often as the clock.
+  explicit Budget(const std::atomic<bool>* cancelled = nullptr) : cancelled_(cancelled) {}
   // Counts elements worked on, and now and then looks at the clock.
   void Spend(int64_t elements) {
     if ((until_look_ -= elements) < 0) [[unlikely]]
@@ -28,6 +31,7 @@ class Budget {
 
  private:
   void Look();
+  const std::atomic<bool>* cancelled_;
   int64_t until_look_ = 1 << 15;
   size_t bytes_ = 0;
   bool started_ = false;
@@ -62,8 +66,9 @@ struct Value {
   static Value Float(double value, DType dtype = DType::kNone);
   static Value String(std::string text);
   static Value List(std::vector<Value> values);
-  // A view; one of rank 0 becomes a scalar.
+  // A view; `Of` makes one of rank 0 a scalar.
   static Value Of(const Tensor& tensor);
+  static Value View(const Tensor& tensor);
   // Fresh dense memory of the given shape, to be written through `*memory`. One element lies in
   // `small` of the value itself, so the value must not move before it is written.
   static void Fresh(DType dtype, const Dims& dims, Budget& budget, Value* out, char** memory);

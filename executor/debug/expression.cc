@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "debug/expr_assign.h"
 #include "debug/expr_names.h"
 #include "debug/expr_node.h"
 
@@ -202,7 +203,7 @@ class Bound : public Expression {
 
   bool Test(const Env& env) const override {
     return Guard([&] {
-      Context context{&env, {}};
+      Context context{&env, Budget(env.cancelled)};
       return Truth(root_->Eval(context));
     });
   }
@@ -210,13 +211,59 @@ class Bound : public Expression {
   void Evaluate(const Env& env, uint64_t max_elements, uint64_t start, uint64_t count,
                 proto::Value* out) const override {
     Guard([&] {
-      Context context{&env, {}};
+      Context context{&env, Budget(env.cancelled)};
       ReplyLimits limits{max_elements, start, count, kMaxReplyBytes};
       ToMessage(root_->Eval(context), limits, context.budget, out);
     });
   }
 
+  Tensor Read(const Env& env) const override {
+    return Guard([&] {
+      Context context{&env, Budget(env.cancelled)};
+      const Value value = ToNumeric(root_->Eval(context), "reading memory", context.budget);
+      return ToTensor(value, value.full_dtype(), context.budget);
+    });
+  }
+
+  void Assign(FrameEditor& frame, const Env& env, const Expression& value) const override {
+    Guard([&] {
+      Context context{&env, Budget(env.cancelled)};
+      const uint32_t slot = TargetSlot(context);
+      const Value given = static_cast<const Bound&>(value).root_->Eval(context);
+      const Tensor fitted = Fitted(ToNumeric(given, "an assignment", context.budget),
+                                   frame.tensor(slot).dtype, context.budget);
+      frame.Edit(slot, [&](Tensor& tensor) {
+        const Place place(*root_, tensor, context);
+        place.Put(fitted, context.budget);
+      });
+    });
+  }
+
+  void Write(FrameEditor& frame, const Env& env, uint64_t offset,
+             std::string_view bytes) const override {
+    Guard([&] {
+      Context context{&env, Budget(env.cancelled)};
+      frame.Edit(TargetSlot(context), [&](Tensor& tensor) {
+        const Place place(*root_, tensor, context);
+        place.Write(offset, bytes);
+      });
+    });
+  }
+
  private:
+  // Of a variable that is there.
+  uint32_t TargetSlot(Context& context) const {
+    const uint32_t slot = root_->Target(context);
+    OPSTEP_CHECK(slot != 0, "only a variable or a part of one can be changed, such as w[0, :5]");
+    const FrameView& frame = context.env->frame;
+    OPSTEP_CHECK(frame.plan().slots[slot].storage != Storage::kStack, frame.plan().slots[slot].name,
+                 " holds values saved for the gradient: they cannot be changed");
+    const Instruction* by = nullptr;
+    const ValueState state = frame.StateOf(slot, &by);
+    if (state != ValueState::kPresent) FailAbsent(frame, slot, state, by);
+    return slot;
+  }
+
   NodePtr root_;
   bool needs_outputs_;
 };

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "base/tensor.h"
 #include "debug.pb.h"
@@ -28,6 +30,8 @@ class Expression {
   struct Env {
     const FrameView& frame;
     const Activation& where;
+    // Set from another thread when nobody waits for the answer any more. May be null.
+    const std::atomic<bool>* cancelled = nullptr;
   };
   // Both throw Error for a value that is not there, shapes that do not fit and a spent budget.
   // NumPy's rule: the truth of an array of more than one element is an error.
@@ -35,6 +39,14 @@ class Expression {
   // See TensorToValue for the limits.
   virtual void Evaluate(const Env& env, uint64_t max_elements, uint64_t start, uint64_t count,
                         proto::Value* out) const = 0;
+  // The value as row-major memory; that of the variable itself when it is one.
+  virtual Tensor Read(const Env& env) const = 0;
+
+  // Both change what the expression names, a variable or a part of one, and do all of it or
+  // nothing. The value is converted to the variable's dtype, which it must fit, and broadcast.
+  virtual void Assign(FrameEditor& frame, const Env& env, const Expression& value) const = 0;
+  virtual void Write(FrameEditor& frame, const Env& env, uint64_t offset,
+                     std::string_view bytes) const = 0;
 };
 
 // Type, shape, summary, the first `max_elements` elements, and children start .. start+count along

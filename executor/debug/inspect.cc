@@ -1,6 +1,8 @@
 #include "debug/inspect.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
 
 #include "debug/expression.h"
 #include "debug/stops.h"
@@ -159,10 +161,29 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
   return all;
 }
 
+// An expression in one of the frames that Stopped told of.
+class Asked {
+ public:
+  Asked(const Look& look, uint32_t frame)
+      : look_(look),
+        at_(FindFrame(look.frame, frame)),
+        env_{look.frame, *at_.where, &look.cancelled} {}
+
+  std::shared_ptr<const Expression> Bind(const proto::Expr& expr) const {
+    return Expression::Bind(expr, look_.frame.plan(), at_.where->block, at_.op);
+  }
+  const Expression::Env& env() const { return env_; }
+
+ private:
+  const Look& look_;
+  const FrameScope at_;
+  const Expression::Env env_;
+};
+
 }  // namespace
 
-void GetVariables(const FrameView& frame, const proto::GetVariables& wanted,
-                  proto::Variables* out) {
+void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out) {
+  const FrameView& frame = look.frame;
   const FrameScope at = FindFrame(frame, wanted.frame());
   const Plan& plan = frame.plan();
   const std::vector<Named> all = List(plan, at, wanted.scope());
@@ -170,6 +191,7 @@ void GetVariables(const FrameView& frame, const proto::GetVariables& wanted,
   const uint32_t count = wanted.count() ? std::min(wanted.count(), kMaxPage) : kMaxPage;
   size_t bytes = 0;
   for (size_t i = wanted.start(); i < all.size() && i - wanted.start() < count; ++i) {
+    OPSTEP_CHECK(!look.cancelled, "the command was given up");
     proto::NamedValue named;
     named.set_name(all[i].name);
     if (all[i].attr) {
@@ -184,11 +206,57 @@ void GetVariables(const FrameView& frame, const proto::GetVariables& wanted,
   }
 }
 
-void Evaluate(const FrameView& frame, const proto::Evaluate& wanted, proto::Value* out) {
-  const FrameScope at = FindFrame(frame, wanted.frame());
-  const auto expression = Expression::Bind(wanted.expr(), frame.plan(), at.where->block, at.op);
-  expression->Evaluate({frame, *at.where}, wanted.max_elements(), wanted.start(), wanted.count(),
-                       out);
+void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out) {
+  const Asked asked(look, wanted.frame());
+  asked.Bind(wanted.expr())
+      ->Evaluate(asked.env(), wanted.max_elements(), wanted.start(), wanted.count(), out);
+}
+
+void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out) {
+  const Plan& plan = look.frame.plan();
+  const FrameScope at = FindFrame(look.frame, wanted.frame());
+  std::set<std::string> variables;
+  for (int block = at.where->block; block >= 0; block = plan.blocks[block].parent) {
+    for (const auto& [name, slot] : plan.slot_of[block]) {
+      if (plan.slots[slot].storage != Storage::kStack) variables.insert(name);
+    }
+  }
+  for (const std::string& name : variables) out->add_variables(name);
+  if (at.op == nullptr) return;
+  for (const proto::Slot& slot : at.op->inputs()) out->add_slots(slot.name());
+  for (const proto::Slot& slot : at.op->outputs()) out->add_slots(slot.name());
+  for (const proto::Attr& attr : at.op->attrs()) out->add_attributes(attr.name());
+}
+
+void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,
+               proto::Bytes* out) {
+  const std::string key = Cat(wanted.frame(), " ", wanted.expr().SerializeAsString());
+  if (ahead.key != key) {
+    const Asked asked(look, wanted.frame());
+    ahead = {};
+    ahead.value = asked.Bind(wanted.expr())->Read(asked.env());
+    ahead.key = key;
+  }
+  const uint64_t total = ahead.value.bytes();
+  OPSTEP_CHECK(wanted.offset() <= total, "byte ", wanted.offset(), " is not there: the value has ",
+               total);
+  out->set_total(total);
+  const uint64_t count = std::min({wanted.count(), total - wanted.offset(), uint64_t{kMaxBytes}});
+  if (count > 0) out->set_data(ahead.value.as<char>() + wanted.offset(), count);
+}
+
+void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out) {
+  const Asked asked(look, wanted.frame());
+  const auto target = asked.Bind(wanted.target());
+  target->Assign(look.frame, asked.env(), *asked.Bind(wanted.value()));
+  // It is done, whoever waits for the answer.
+  const Expression::Env env{look.frame, asked.env().where};
+  target->Evaluate(env, kFirstElements, 0, 0, out);
+}
+
+void WriteBytes(const Look& look, const proto::WriteBytes& wanted) {
+  const Asked asked(look, wanted.frame());
+  asked.Bind(wanted.target())->Write(look.frame, asked.env(), wanted.offset(), wanted.data());
 }
 
 }  // namespace opstep

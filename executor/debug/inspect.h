@@ -1,12 +1,34 @@
 #pragma once
 
+#include <atomic>
+#include <string>
+
 #include "debug.pb.h"
 #include "runtime/hook.h"
 
 namespace opstep {
 
-// Answers about a run that stands still; called on its thread. Throw Error.
-void GetVariables(const FrameView& frame, const proto::GetVariables& wanted, proto::Variables* out);
-void Evaluate(const FrameView& frame, const proto::Evaluate& wanted, proto::Value* out);
+// One command that looks at a run that stands still, or changes it. `cancelled` is set from another
+// thread when nobody waits for the answer any more.
+struct Look {
+  FrameEditor& frame;
+  const std::atomic<bool>& cancelled;
+};
+
+// A value that is read in pieces is computed once.
+struct ReadAhead {
+  std::string key;
+  Tensor value;
+};
+
+// Answers; called on the thread that runs. Throw Error.
+void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out);
+void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out);
+void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out);
+void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,
+               proto::Bytes* out);
+// What changes a run; the session asks its policy before it gets here.
+void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out);
+void WriteBytes(const Look& look, const proto::WriteBytes& wanted);
 
 }  // namespace opstep

@@ -470,6 +470,19 @@ void Session::AskStopped(uint32_t thread, uint32_t stop, const proto::Command& c
   asked.wake.notify_all();
 }
 
+void Session::Cancel(uint64_t command) {
+  Lock lock(mutex_);
+  for (auto& [id, thread] : threads_) {
+    if (thread->answering == command) thread->cancelled = true;
+    const auto job = std::find_if(thread->jobs.begin(), thread->jobs.end(), [&](const auto& job) {
+      return job.first == epoch_ && job.second.id() == command;
+    });
+    if (job == thread->jobs.end()) continue;
+    thread->jobs.erase(job);
+    Answer(ErrorReply(command, "the command was given up"));
+  }
+}
+
 void Session::Answer(proto::Reply reply) {
   if (reply.ByteSizeLong() > Channel::kMessageLimit - 1024) {
     reply = ErrorReply(reply.command(), "the answer is larger than the 4 MiB that the wire allows");

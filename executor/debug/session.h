@@ -44,9 +44,9 @@ class Session final : public Hook,
   bool Invite(const std::string& address) { return channel_->Invite(address); }
 
   void EnterBlock(const FrameView& frame) override;
-  void BeforeOp(const FrameView& frame) override;
-  void AfterOp(const FrameView& frame) override;
-  void OnError(const FrameView& frame, const Error& error) override;
+  void BeforeOp(FrameEditor& frame) override;
+  void AfterOp(FrameEditor& frame) override;
+  void OnError(FrameEditor& frame, const Error& error) override;
 
   void OnWelcome(const proto::Welcome& welcome) override;
   void OnCommand(const proto::Command& command) override;
@@ -63,6 +63,7 @@ class Session final : public Hook,
   proto::Programs Programs() override;
   std::shared_ptr<const Plan> PlanOf(uint32_t program) override;
   void AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) override;
+  void Cancel(uint64_t command) override;
   void Answer(proto::Reply reply) override;
 
   void ThreadEnded(ThreadState& thread);
@@ -91,8 +92,8 @@ class Session final : public Hook,
              Request* request);
   bool Holds(const Binding& binding, const FrameView& frame, Request* request);
   void Log(const Binding& binding, const ThreadState& thread, const FrameView& frame);
-  void Stop(ThreadState& thread, const FrameView& frame, Request request);
-  void Wait(Lock& lock, ThreadState& thread, const FrameView& frame);
+  void Stop(ThreadState& thread, FrameEditor& frame, Request request);
+  void Wait(Lock& lock, ThreadState& thread, FrameEditor& frame);
 
   const AgentOptions options_;
   const proto::Policy policy_;

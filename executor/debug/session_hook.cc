@@ -179,7 +179,7 @@ void Session::Log(const Binding& binding, const ThreadState& thread, const Frame
   logs_.Add(std::move(record));
 }
 
-void Session::BeforeOp(const FrameView& frame) {
+void Session::BeforeOp(FrameEditor& frame) {
   if (!attached_) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
@@ -218,7 +218,7 @@ void Session::BeforeOp(const FrameView& frame) {
   });
 }
 
-void Session::AfterOp(const FrameView& frame) {
+void Session::AfterOp(FrameEditor& frame) {
   if (!attached_) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
@@ -251,7 +251,7 @@ void Session::AfterOp(const FrameView& frame) {
   });
 }
 
-void Session::OnError(const FrameView& frame, const Error& error) {
+void Session::OnError(FrameEditor& frame, const Error& error) {
   if (!attached_) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
@@ -270,7 +270,7 @@ void Session::OnError(const FrameView& frame, const Error& error) {
   });
 }
 
-void Session::Stop(ThreadState& thread, const FrameView& frame, Request request) {
+void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   if (!MayStop(policy_)) return;
   proto::Stopped stopped;
   FillFrames(frame, &stopped);
@@ -309,9 +309,10 @@ void Session::Stop(ThreadState& thread, const FrameView& frame, Request request)
   Wait(lock, thread, frame);
 }
 
-void Session::Wait(Lock& lock, ThreadState& thread, const FrameView& frame) {
+void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
   const Clock::time_point since = Clock::now();
   Clock::time_point poll = since + std::chrono::milliseconds(100);
+  ReadAhead ahead;
   const auto leave = [&](const std::string& by_itself) {
     thread.stopped = false;
     thread.plan = nullptr;
@@ -333,9 +334,12 @@ void Session::Wait(Lock& lock, ThreadState& thread, const FrameView& frame) {
       if (!thread.jobs.empty()) {
         const auto [epoch, command] = std::move(thread.jobs.front());
         thread.jobs.pop_front();
+        thread.answering = epoch == epoch_ ? command.id() : 0;
+        thread.cancelled = false;
         lock.unlock();
-        proto::Reply reply = AnswerStopped(command, frame);
+        proto::Reply reply = AnswerStopped(command, {frame, thread.cancelled}, ahead);
         lock.lock();
+        thread.answering = 0;
         if (epoch == epoch_ && connected_) Answer(std::move(reply));
         continue;
       }

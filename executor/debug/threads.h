@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -41,6 +42,9 @@ struct ThreadState {
   proto::Stopped stop;                                   // what was told of it
   const Plan* plan = nullptr;                            // while it is stopped
   std::deque<std::pair<uint64_t, proto::Command>> jobs;  // with the epoch of who asked
+  // The command that is being answered, 0 when none is, and whether it was given up.
+  uint64_t answering = 0;
+  std::atomic<bool> cancelled{false};
   std::condition_variable wake;
 };
 

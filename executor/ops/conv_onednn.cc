@@ -83,7 +83,8 @@ class Weights {
     // A narrow dtype is widened at each run.
     if (known == nullptr || known->dtype != DType::kFloat32 || !reorder_.needed()) return;
     known_ = AllocateAligned(step() * parts * sizeof(float));
-    Fill(known->as<float>(), static_cast<float*>(known_.get()));
+    known_from_ = known->as<float>();
+    Fill(known_from_, static_cast<float*>(known_.get()));
   }
 
   const DnnlDesc& desc() const { return inside_; }
@@ -92,7 +93,8 @@ class Weights {
 
   const float* Get(const float* w, Scratch& scratch) const {
     if (!reorder_.needed()) return w;
-    if (known_ != nullptr) return static_cast<const float*>(known_.get());
+    // A debugger may have given the run other weights.
+    if (w == known_from_) return static_cast<const float*>(known_.get());
     float* to = scratch.Take<float>(step() * parts_);
     Fill(w, to);
     return to;
@@ -108,6 +110,7 @@ class Weights {
   int64_t parts_ = 1;
   DnnlDesc inside_;
   std::shared_ptr<void> known_;
+  const float* known_from_ = nullptr;
 };
 
 template <typename Made, typename... Args>

@@ -70,8 +70,11 @@ void ForEachRow(const bool* condition, int64_t rows, bool which, F&& f) {
 
 void Run(KernelContext& ctx) {
   const State& s = ctx.state<State>();
-  const bool* condition = ctx.in(0).as<bool>();
   const int64_t rows = ctx.in(0).dims[0];
+  // A copy: a debugger may change it while a block runs.
+  const auto copy = std::make_unique<bool[]>(static_cast<size_t>(rows));
+  const bool* condition = copy.get();
+  std::copy_n(ctx.in(0).as<bool>(), rows, copy.get());
   for (int b = 0; b < 2; ++b) {
     const bool which = b == 0;
     const int64_t chosen = std::count(condition, condition + rows, which);

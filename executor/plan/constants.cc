@@ -1,6 +1,7 @@
 #include "plan/constants.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/op.h"
 
@@ -84,7 +85,7 @@ void Constants::Fold(int block, const proto::OpDesc& op, const std::vector<Arg>&
     plan_.slots[outs[i]].storage = Storage::kConstant;
     plan_.constants[outs[i]] = std::move(tensors[ins.size() + i]);
   }
-  kernel = {[](KernelContext&) {}, nullptr};
+  plan_.folded[op.id()] = std::exchange(kernel, {[](KernelContext&) {}, nullptr});
 }
 
 }  // namespace opstep

@@ -118,6 +118,8 @@ struct Plan : std::enable_shared_from_this<Plan> {
   std::vector<uint32_t> scope_slots;
   // Values that are the same in every run. Their ops stay in the plan, with nothing left to do.
   std::unordered_map<uint32_t, Tensor> constants;
+  // By op: what computed them, for a run in which one of them is edited.
+  std::unordered_map<uint32_t, Kernel> folded;
 
   // The slot of a variable as seen from a block, or 0.
   uint32_t FindSlot(int block, std::string_view name) const;

@@ -43,6 +43,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
 }
 
 void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
+  DisownAll();
   BindFeeds(feeds);
   std::vector<std::pair<uint32_t, Tensor>> made;
   try {
@@ -130,6 +131,8 @@ void Frame::OpenBlock(int block) {
 void Frame::EnterBlock(Level& level) {
   if (!opened_[level.block]) OpenBlock(level.block);
   opened_[level.block] = false;
+  if (!own_.empty()) [[unlikely]]
+    RefreshConstants(level.block, 0);
   if (hook_ != nullptr) {
     after_ = false;
     hook_->EnterBlock(*this);

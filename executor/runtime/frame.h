@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/tensor_stack.h"
@@ -11,7 +12,7 @@
 namespace opstep {
 
 // The memory of one run of a plan, used by one thread at a time and kept for the next run.
-class Frame final : public FrameView, public BlockRunner {
+class Frame final : public FrameEditor, public BlockRunner {
  public:
   explicit Frame(std::shared_ptr<const Plan> plan);
 
@@ -33,6 +34,7 @@ class Frame final : public FrameView, public BlockRunner {
   bool after() const override { return after_; }
   ValueState StateOf(uint32_t slot, const Instruction** released_by = nullptr) const override;
   const Tensor& tensor(uint32_t slot) const override { return slots_[slot]; }
+  void Edit(uint32_t slot, const std::function<void(Tensor&)>& write) override;
 
  private:
   // An activation and the context of its kernels, which knows the instruction that runs.
@@ -52,6 +54,13 @@ class Frame final : public FrameView, public BlockRunner {
   void UseShape(int block, PlanShape shape);
   void RunWatched(const Instruction& instruction, Level& level);
   [[noreturn]] void Failed(Level& level, const char* what);
+  // Memory of the frame's own for a value that is shared with others.
+  void Own(uint32_t slot);
+  void Disown(uint32_t slot);
+  void DisownAll();
+  // Constants that the block makes from an instruction on: as they are in the plan, or computed
+  // anew from others that were edited.
+  void RefreshConstants(int block, uint32_t from);
 
   const std::shared_ptr<const Plan> plan_;
   std::vector<Tensor> slots_;
@@ -68,6 +77,9 @@ class Frame final : public FrameView, public BlockRunner {
   std::vector<const Instruction*> resized_;
   std::shared_ptr<void> fast_arena_;
   std::shared_ptr<void> inspect_arena_;
+
+  // Feeds and constants that were edited in this run.
+  std::unordered_map<uint32_t, std::shared_ptr<void>> own_;
 
   std::shared_ptr<Hook> hook_;
   uint64_t hook_epoch_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,16 @@ class FrameView {
   virtual const Tensor& tensor(uint32_t slot) const = 0;
 };
 
+// A run that stands still, to change. Who only looks gets a FrameView.
+class FrameEditor : public FrameView {
+ public:
+  // Lets `write` change the slot's value, which must be present. Only this run sees the change, or,
+  // for a persistable variable, everybody who has the scope: what the caller fed and what other
+  // runs of the plan share is copied first. Constants that are still to come and depend on it are
+  // computed anew.
+  virtual void Edit(uint32_t slot, const std::function<void(Tensor&)>& write) = 0;
+};
+
 // The one way into a run. Calls come from the thread that runs and may block it. BeforeOp and
 // AfterOp are called only for instructions whose watch byte asks for it. A hook may throw nothing
 // but Error and Interrupted, which end the run.
@@ -44,10 +55,10 @@ class Hook {
   virtual ~Hook() = default;
   // Also the place to look at a plan for the first time and set its watch bytes.
   virtual void EnterBlock(const FrameView&) {}
-  virtual void BeforeOp(const FrameView&) {}
-  virtual void AfterOp(const FrameView&) {}
+  virtual void BeforeOp(FrameEditor&) {}
+  virtual void AfterOp(FrameEditor&) {}
   // The op of `top` failed; the error unwinds when the call returns.
-  virtual void OnError(const FrameView&, const Error&) {}
+  virtual void OnError(FrameEditor&, const Error&) {}
   virtual void LeaveBlock(const FrameView&) {}
 };
 

@@ -72,9 +72,9 @@ class Recorder : public Hook {
       }
     }
   }
-  void BeforeOp(const FrameView& frame) override { Record(frame); }
-  void AfterOp(const FrameView& frame) override { Record(frame); }
-  void OnError(const FrameView& frame, const Error&) override { failed(frame); }
+  void BeforeOp(FrameEditor& frame) override { Record(frame); }
+  void AfterOp(FrameEditor& frame) override { Record(frame); }
+  void OnError(FrameEditor& frame, const Error&) override { failed(frame); }
 
  private:
   void Record(const FrameView& frame) {

@@ -18,9 +18,9 @@ class CountingHook : public Hook {
       }
     }
   }
-  void BeforeOp(const FrameView&) override { ++before; }
-  void AfterOp(const FrameView&) override { ++after; }
-  void OnError(const FrameView&, const Error&) override { ++errors; }
+  void BeforeOp(FrameEditor&) override { ++before; }
+  void AfterOp(FrameEditor&) override { ++after; }
+  void OnError(FrameEditor&, const Error&) override { ++errors; }
   void LeaveBlock(const FrameView&) override { ++left; }
 
   std::atomic<uint64_t> entered{0}, before{0}, after{0}, errors{0}, left{0};

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/frame.h"
+
+namespace opstep {
+
+void Frame::Edit(uint32_t slot, const std::function<void(Tensor&)>& write) {
+  const Storage storage = plan_->slots[slot].storage;
+  if ((storage == Storage::kFeed || storage == Storage::kConstant) && own_.count(slot) == 0) {
+    const void* shared = slots_[slot].data;
+    Own(slot);
+    if (slots_[slot].bytes() != 0) std::memcpy(slots_[slot].data, shared, slots_[slot].bytes());
+  }
+  write(slots_[slot]);
+  if (storage != Storage::kConstant) return;
+  // What has run has seen the old value. Blocks that are still to be entered look for themselves.
+  for (const Activation* level = top_; level != nullptr; level = level->parent) {
+    const bool still_to_run = level == top_ && !after_;
+    RefreshConstants(level->block, level->instruction->index + (still_to_run ? 0 : 1));
+  }
+}
+
+void Frame::Own(uint32_t slot) {
+  std::shared_ptr<void>& own = own_[slot];
+  if (own == nullptr) own = AllocateAligned(slots_[slot].bytes());
+  slots_[slot].data = own.get();
+}
+
+void Frame::Disown(uint32_t slot) {
+  if (own_.erase(slot) != 0) slots_[slot].data = plan_->constants.at(slot).data;
+}
+
+void Frame::DisownAll() {
+  for (const auto& [slot, own] : own_) {
+    const auto constant = plan_->constants.find(slot);
+    slots_[slot].data = constant == plan_->constants.end() ? nullptr : constant->second.data;
+  }
+  own_.clear();
+}
+
+void Frame::RefreshConstants(int block, uint32_t from) {
+  const std::vector<Instruction>& code = plan_->blocks[block].code;
+  for (size_t i = from; i < code.size(); ++i) {
+    const auto folded = plan_->folded.find(code[i].op_id);
+    if (folded == plan_->folded.end()) continue;
+    const uint32_t *in = code[i].args, *out = in + code[i].n_in;
+    const bool changed = std::any_of(in, out, [&](uint32_t slot) { return own_.count(slot) != 0; });
+    for (int o = 0; o < code[i].n_out; ++o) {
+      if (out[o] != 0) changed ? Own(out[o]) : Disown(out[o]);
+    }
+    if (!changed) continue;
+    KernelCall call = code[i];
+    call.run = folded->second.run;
+    call.state = folded->second.state.get();
+    KernelContext context(slots_.data(), this);
+    context.call = &call;
+    call.run(context);
+  }
+}
+
+}  // namespace opstep
