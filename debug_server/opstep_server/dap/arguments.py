@@ -49,6 +49,12 @@ class Arguments:
             raise RequestError(f"{self._where}.{name} must not be negative, but is {value}")
         return value
 
+    def line(self, name: str, default: int | None = None) -> int:
+        value = self._required(name, int, default)
+        if not 0 <= value < 1 << 31:
+            raise RequestError(f"{self._where}.{name} is {value}, which is no line")
+        return value
+
     def optional_integer(self, name: str) -> int | None:
         return self._read(name, int)
 
@@ -73,6 +79,7 @@ class Arguments:
                 raise RequestError(
                     f"{self._where}.{name}[{position}] must be a string, not {_show(value)}"
                 )
+            _check_range(f"{self._where}.{name}[{position}]", value)
         return values
 
     def string_map(self, name: str) -> dict[str, str | None]:
@@ -82,6 +89,8 @@ class Arguments:
                 raise RequestError(
                     f"{self._where}.{name}.{key} must be a string or null, not {_show(value)}"
                 )
+            _check_range(f"{self._where}.{name}.{key}", value)
+            _check_range(f"a name in {self._where}.{name}", key)
         return values
 
     def object(self, name: str) -> Arguments:
@@ -106,7 +115,19 @@ class Arguments:
         # bool is an int in Python, but not in JSON.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise RequestError(f"{self._where}.{name} must be {_KINDS[kind]}, not {_show(value)}")
+        _check_range(f"{self._where}.{name}", value)
         return value
+
+
+def _check_range(where: str, value: Any) -> None:
+    """JSON has numbers and texts that cannot be sent on."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise RequestError(f"{where} is larger than 64 bits: {_show(value)}")
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise RequestError(f"{where} is no text: {_show(value)}") from None
 
 
 def _show(value: Any) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # How many children one response holds at the most; clients with paging ask for far less.
 MAX_CHILDREN = 1000
+# More than any scope has.
+MAX_ROWS = 1 << 31
 
 _SCOPES = (
     # Of the op, of the op that runs the block, or what the run is fed and fetches.
@@ -129,7 +131,7 @@ class Inspection:
         self, ref: ScopeRef, start: int, count: int, hex: bool
     ) -> list[types.Variable]:
         found: list[types.Variable] = []
-        while len(found) < count:
+        while len(found) < count and start < MAX_ROWS:
             # A reply is bounded by the wire's message size: what is missing is asked for again.
             page = await self._session.debugger.variables(
                 ref.stop.thread.id, ref.frame, ref.scope, start + len(found), count - len(found)

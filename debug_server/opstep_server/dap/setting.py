@@ -45,14 +45,14 @@ class Setting:
         gradients = self._session.breakpoints.gradients
         entries: list[Wanted] = []
         for entry in wanted:
-            line = self._session.client.our_line(entry.integer("line"))
+            line = self._session.client.our_line(entry.line("line"))
             if program_name is not None:
                 spec = BreakpointSpec(ListingWhere(program_name, line))
             else:
                 spec = BreakpointSpec(SourceWhere(path, line), gradients=gradients)
             entries.append(_with_conditions(spec, entry))
         told = await self._session.breakpoints.replace(owner, entries)
-        lines = [entry.integer("line") for entry in wanted]
+        lines = [entry.line("line") for entry in wanted]
         return {"breakpoints": [{**b, "line": line} for b, line in zip(told, lines, strict=True)]}
 
     @request(supportsFunctionBreakpoints=True)

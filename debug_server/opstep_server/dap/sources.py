@@ -103,8 +103,8 @@ class Sources:
         self, arguments: Arguments
     ) -> types.BreakpointLocationsResponseBody:
         source = arguments.object("source")
-        first = arguments.integer("line")
-        last = arguments.integer("endLine", first)
+        first = arguments.line("line")
+        last = arguments.line("endLine", first)
         program_name = self.program_of(source)
         path = "" if program_name is not None else os.path.normpath(source.string("path"))
         lines: set[int] = set()
