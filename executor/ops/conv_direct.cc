@@ -174,8 +174,7 @@ class Direct : public ConvForward {
     const int64_t height = shape_.window.out[1];
     const int64_t room = kCopy / copy_row_ - shape_.window.reach(1);
     const int64_t rows = room < 0 ? 1 : room / step_[0] + 1;
-    const double flops = shape_.flops();
-    const int64_t wanted = Ceil(flops < 8e6 ? 1 : flops < 32e6 ? 4 : 8, shape_.batch);
+    const int64_t wanted = Ceil(shape_.flops() < 8e6 ? 1 : 4, shape_.batch);
     return std::min(height, std::max(wanted, Ceil(height, rows)));
   }
 
