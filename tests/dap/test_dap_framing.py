@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -11,30 +10,19 @@ import pytest
 from opstep_server.dap.framing import (
     MAX_MESSAGE_BYTES,
     BodyError,
+    Decoder,
     FramingError,
     frame,
-    read_message,
 )
 
 
-def read_all(data: bytes, *, close: bool = True) -> list[Any]:
-    async def read() -> list[Any]:
-        reader = asyncio.StreamReader()
-        reader.feed_data(data)
-        if close:
-            reader.feed_eof()
-        messages: list[Any] = []
-        while True:
-            try:
-                message = await asyncio.wait_for(read_message(reader), 2)
-            except BodyError as error:
-                messages.append(error)
-                continue
-            if message is None:
-                return messages
-            messages.append(message)
-
-    return asyncio.run(read())
+def read_all(data: bytes, *, close: bool = True, piece: int = 1 << 20) -> list[Any]:
+    decoder, messages = Decoder(), []
+    for start in range(0, len(data), piece):
+        messages += decoder.feed(data[start : start + piece])
+    if close:
+        decoder.end()
+    return messages
 
 
 def framed(body: bytes) -> bytes:
@@ -43,7 +31,8 @@ def framed(body: bytes) -> bytes:
 
 def test_what_is_written_is_read() -> None:
     message = {"seq": 1, "text": "→ ü \N{GRINNING FACE}"}
-    assert read_all(frame(message) * 2) == [message, message]
+    for piece in (1, 7, 1 << 20):
+        assert read_all(frame(message) * 2, piece=piece) == [message, message]
 
 
 def test_other_header_fields_are_allowed() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 Json = dict[str, Any]
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # A header that is longer than this is no header of ours.
 MAX_HEADER_BYTES = 1024
-_FIRST = b"Content-Length: "
+_FIRST, _LAST = b"Content-Length: ", b"\r\n\r\n"
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -27,55 +27,71 @@ class ByteSink(Protocol):
     def write(self, data: bytes, /) -> None: ...
 
 
-async def read_message(reader: asyncio.StreamReader) -> Json | None:
-    """The next message, or None when the stream ended between two messages."""
-    length = await _read_header(reader)
-    if length is None:
-        return None
-    try:
-        body = await reader.readexactly(length)
-    except asyncio.IncompleteReadError as error:
-        raise FramingError(
-            f"the stream ended after {len(error.partial)} of a message's {length} bytes"
-        ) from None
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BodyError(f"a message is not JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise BodyError("a message is not a JSON object")
-    return message
+class Decoder:
+    """Bytes in, in any pieces; messages out."""
 
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        # Of the body that is being received; None while a header is.
+        self._length: int | None = None
 
-async def _read_header(reader: asyncio.StreamReader) -> int | None:
-    # The first bytes are looked at alone: a browser's or shell's greeting is refused at once,
-    # without waiting for the end of a line that may never come.
-    try:
-        first = await reader.readexactly(len(_FIRST))
-    except asyncio.IncompleteReadError as error:
-        if not error.partial:
+    def feed(self, data: bytes) -> Iterator[Json | BodyError]:
+        """What the bytes complete; raises FramingError behind the last good message."""
+        self._buffer += data
+        while True:
+            if self._length is None:
+                self._length = self._header()
+            if self._length is None or len(self._buffer) < self._length:
+                return
+            body = bytes(self._buffer[: self._length])
+            del self._buffer[: self._length]
+            self._length = None
+            yield _message(body)
+
+    def end(self) -> None:
+        """The stream ended; raises FramingError when that was inside a message."""
+        if self._length is not None:
+            raise FramingError(
+                f"the stream ended after {len(self._buffer)} of a message's {self._length} bytes"
+            )
+        if self._buffer:
+            raise FramingError("the stream ended inside a message's header")
+
+    def _header(self) -> int | None:
+        """The length that it names, taken off the buffer; None when more of it must come."""
+        # The first bytes are looked at alone: a browser's or shell's greeting is refused at once,
+        # without waiting for the end of a line that may never come.
+        if not self._buffer.startswith(_FIRST):
+            first = bytes(self._buffer[: len(_FIRST)])
+            if _FIRST.startswith(first):
+                return None
+            raise FramingError(f"a message must begin with 'Content-Length: ', not with {first!r}")
+        end = self._buffer.find(_LAST)
+        if end < 0:
+            if len(self._buffer) > MAX_HEADER_BYTES:
+                raise FramingError("a message's header does not end")
             return None
-        raise FramingError("the stream ended inside a message's header") from None
-    if first != _FIRST:
-        raise FramingError(f"a message must begin with 'Content-Length: ', not with {first!r}")
+        if end > MAX_HEADER_BYTES:
+            raise FramingError(f"a message's header is longer than {MAX_HEADER_BYTES} bytes")
+        # Other header fields, such as Content-Type, are allowed and mean nothing.
+        digits = bytes(self._buffer[len(_FIRST) : end]).split(b"\r\n", 1)[0]
+        del self._buffer[: end + len(_LAST)]
+        if not digits.isdigit() or len(digits) > 12:
+            raise FramingError(f"Content-Length is {digits[:40]!r}, which is no number of bytes")
+        length = int(digits)
+        if length > MAX_MESSAGE_BYTES:
+            raise FramingError(
+                f"a message of {length} bytes is over the limit of {MAX_MESSAGE_BYTES} bytes"
+            )
+        return length
+
+
+def _message(body: bytes) -> Json | BodyError:
     try:
-        rest = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError:
-        raise FramingError("the stream ended inside a message's header") from None
-    except asyncio.LimitOverrunError:
-        raise FramingError("a message's header does not end") from None
-    if len(rest) > MAX_HEADER_BYTES:
-        raise FramingError(f"a message's header is longer than {MAX_HEADER_BYTES} bytes")
-    # Other header fields, such as Content-Type, are allowed and mean nothing.
-    digits = rest.split(b"\r\n", 1)[0]
-    if not digits.isdigit() or len(digits) > 12:
-        raise FramingError(f"Content-Length is {digits[:40]!r}, which is no number of bytes")
-    length = int(digits)
-    if length > MAX_MESSAGE_BYTES:
-        raise FramingError(
-            f"a message of {length} bytes is over the limit of {MAX_MESSAGE_BYTES} bytes"
-        )
-    return length
+        message = json.loads(body.decode())
+    except (ValueError, RecursionError) as error:
+        return BodyError(f"a message is not JSON: {error}")
+    return message if isinstance(message, dict) else BodyError("a message is not a JSON object")
 
 
 def frame(message: Json) -> bytes:

@@ -16,12 +16,13 @@ import stat
 from collections.abc import Callable
 
 from opstep_server.access import Endpoint
-from opstep_server.dap.framing import BodyError, FramingError, Json, read_message
+from opstep_server.dap.framing import BodyError, Decoder, FramingError, Json
 from opstep_server.dap.session import Session
 from opstep_server.debugger import Debugger, DebuggerError
 
 TOKEN_SECONDS = 10.0
 _FLUSH_SECONDS = 1.0
+_PIECE = 1 << 16
 
 
 class Listening:
@@ -84,9 +85,10 @@ class Listening:
         assert task is not None
         self._clients.add(task)
         try:
-            first = await self._first(reader) if self._endpoint.token else None
+            decoder = Decoder()
+            first = await self._first(reader, decoder) if self._endpoint.token else None
             if first is not None or not self._endpoint.token:
-                await self._serve(reader, writer, first)
+                await self._serve(reader, writer, decoder, first or [])
         except (ConnectionError, asyncio.CancelledError):
             pass  # The client is gone, or we are going.
         finally:
@@ -95,30 +97,57 @@ class Listening:
             with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(writer.wait_closed(), _FLUSH_SECONDS)
 
-    async def _first(self, reader: asyncio.StreamReader) -> Json | None:
-        """The client's `initialize`, without its token; None when it is not one of ours."""
+    async def _first(self, reader: asyncio.StreamReader, decoder: Decoder) -> list[Json] | None:
+        """The client's `initialize`, without its token, and what came with it; None when it is not
+        one of ours."""
         try:
-            message = await asyncio.wait_for(read_message(reader), TOKEN_SECONDS)
-        except (FramingError, BodyError, asyncio.TimeoutError):
+            messages = await asyncio.wait_for(_some(reader, decoder), TOKEN_SECONDS)
+        except (FramingError, asyncio.TimeoutError):
             return None
-        arguments = message.get("arguments") if message else None
-        if message is None or not isinstance(arguments, dict):
+        if not messages or isinstance(messages[0], BodyError):
+            return None
+        arguments = messages[0].get("arguments")
+        if messages[0].get("command") != "initialize" or not isinstance(arguments, dict):
             return None
         token = arguments.pop("opstepToken", None)
-        known = isinstance(token, str) and self._endpoint.admits(token)
-        return message if known and message.get("command") == "initialize" else None
+        if not isinstance(token, str) or not self._endpoint.admits(token):
+            return None
+        return [message for message in messages if not isinstance(message, BodyError)]
 
     async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: Json | None
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        decoder: Decoder,
+        first: list[Json],
     ) -> None:
         debugger = self._make()
-        session = Session(reader, writer.transport, debugger)
+        session = Session(writer.transport, debugger, decoder)
         self._sessions.add(session)
+        for message in first:
+            session.accept(message)
+        pump = asyncio.create_task(_pump(reader, session))
         try:
-            await session.serve(first)
+            await session.serve()
         finally:
+            pump.cancel()
             self._sessions.discard(session)
             await debugger.close()
+
+
+async def _some(reader: asyncio.StreamReader, decoder: Decoder) -> list[Json | BodyError]:
+    """The first messages that come; empty when the client leaves before."""
+    while data := await reader.read(_PIECE):
+        if messages := list(decoder.feed(data)):
+            return messages
+    return []
+
+
+async def _pump(reader: asyncio.StreamReader, session: Session) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_PIECE):
+            session.feed(data)
+    session.end()
 
 
 def _bind(path: str) -> socket.socket:

@@ -36,17 +36,14 @@ def _take_stdio() -> tuple[IO[bytes], IO[bytes]]:
 
 async def _serve(protocol_in: IO[bytes], protocol_out: IO[bytes]) -> str | None:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    try:
-        input_transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), protocol_in
-        )
-        output_transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, protocol_out)
-    except ValueError:
-        return "the adapter's stdin and stdout must be pipes: an editor starts it"
     debugger = Debugger()
     try:
-        session = Session(reader, output_transport, debugger)
+        output_transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, protocol_out)
+        session = Session(output_transport, debugger)
+        input_transport, _ = await loop.connect_read_pipe(lambda: _Input(session), protocol_in)
+    except ValueError:
+        return "the adapter's stdin and stdout must be pipes: an editor starts it"
+    try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             # The same as a client that vanished.
             loop.add_signal_handler(number, session.leave)
@@ -58,6 +55,19 @@ async def _serve(protocol_in: IO[bytes], protocol_out: IO[bytes]) -> str | None:
         input_transport.close()
     await _flush(output_transport)
     return problem
+
+
+class _Input(asyncio.Protocol):
+    """Hands on what comes at once: a reading task would be a turn of the loop late."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def data_received(self, data: bytes) -> None:
+        self._session.feed(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._session.end()
 
 
 async def _flush(transport: asyncio.WriteTransport) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from opstep_server.dap.framing import ByteSink, Json, frame
 
@@ -15,9 +14,8 @@ class Outbox:
         self._holds = 0
         self._held: list[Json] = []
         self._closed = False
-        # Messages that wait to go out in one write.
-        self._gathering = False
-        self._gathered: list[bytes] = []
+        # A response and the events behind it wake the client once.
+        self.one_write = _OneWrite(sink)
 
     def request(self, command: str, arguments: Mapping[str, object]) -> int:
         """Asks something of the client; the number that its response will name."""
@@ -68,18 +66,6 @@ class Outbox:
             for message in held:
                 self._send(message)
 
-    @contextlib.contextmanager
-    def one_write(self) -> Iterator[None]:
-        """A response and the events behind it wake the client once."""
-        self._gathering = True
-        try:
-            yield
-        finally:
-            self._gathering = False
-            gathered, self._gathered = self._gathered, []
-            if gathered:
-                self._sink.write(b"".join(gathered))
-
     def close(self) -> None:
         """Nothing is sent any more: the client has left."""
         self._closed = True
@@ -89,8 +75,26 @@ class Outbox:
             return
         framed = frame({"seq": self._seq + 1, **message})
         self._seq += 1
-        if self._gathering:
-            self._gathered.append(framed)
+        if self.one_write.gathering:
+            self.one_write.gathered.append(framed)
         else:
             # Header and body in one write: two would wait for each other's acknowledgement on TCP.
             self._sink.write(framed)
+
+
+class _OneWrite:
+    """All that is sent in its `with` goes out at the end of it, together."""
+
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+        self.gathering = False
+        self.gathered: list[bytes] = []
+
+    def __enter__(self) -> None:
+        self.gathering = True
+
+    def __exit__(self, *error: object) -> None:
+        self.gathering = False
+        if self.gathered:
+            self._sink.write(b"".join(self.gathered))
+            self.gathered.clear()

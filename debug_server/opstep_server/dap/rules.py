@@ -62,21 +62,21 @@ def request(
     return mark
 
 
-def find(groups: list[object], command: str) -> tuple[Handler, Rule] | None:
-    """The handler of `<command>_request` in the first group that has one."""
-    for group in groups:
-        handler = getattr(group, f"{command}_request", None)
-        rule = getattr(handler, _RULE, None)
-        if handler is not None and rule is not None:
-            return handler, rule
-    return None
-
-
-def capabilities(groups: list[object]) -> types.Capabilities:
-    declared: types.Capabilities = {}
+def handlers(groups: list[object]) -> dict[str, tuple[Handler, Rule]]:
+    """By command: the `<command>_request` of the first group that has one."""
+    found: dict[str, tuple[Handler, Rule]] = {}
     for group in groups:
         for name in dir(group):
-            rule = getattr(getattr(group, name), _RULE, None) if name.endswith("_request") else None
-            if rule is not None:
-                declared.update(rule.capabilities)
+            command = name.removesuffix("_request")
+            handler = getattr(group, name) if command != name else None
+            rule = getattr(handler, _RULE, None)
+            if handler is not None and rule is not None:
+                found.setdefault(command, (handler, rule))
+    return found
+
+
+def capabilities(found: dict[str, tuple[Handler, Rule]]) -> types.Capabilities:
+    declared: types.Capabilities = {}
+    for _, rule in found.values():
+        declared.update(rule.capabilities)
     return declared

@@ -21,7 +21,7 @@ from opstep_server.dap.evaluation import Evaluation
 from opstep_server.dap.events import EventTranslator
 from opstep_server.dap.exceptions import Exceptions
 from opstep_server.dap.execution import Execution
-from opstep_server.dap.framing import BodyError, ByteSink, FramingError, Json, read_message
+from opstep_server.dap.framing import BodyError, ByteSink, Decoder, FramingError, Json
 from opstep_server.dap.inspection import Inspection
 from opstep_server.dap.lifecycle import Lifecycle
 from opstep_server.dap.memory import Memory
@@ -51,19 +51,19 @@ class Pending:
     handler: rules.Handler
     rule: rules.Rule
     task: asyncio.Task[None] | None = None
-    timer: asyncio.TimerHandle | None = None
+    began: float = 0.0
     answered: bool = False
     holding: bool = False
 
 
 class Session:
-    """Everything runs on one event loop: the reading task, which starts requests in their order,
-    and one task for each request that waits for something. Only `serve` ends them."""
+    """Everything runs on one event loop: whoever reads calls `feed`, which starts requests in their
+    order; each request that waits for something has a task. Only `serve` ends them."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, sink: ByteSink, debugger: Debugger | None = None
+        self, sink: ByteSink, debugger: Debugger | None = None, decoder: Decoder | None = None
     ) -> None:
-        self._reader = reader
+        self._decoder = decoder or Decoder()
         self.debugger = debugger or Debugger()
         self.outbox = Outbox(sink)
         self._reverse = ReverseRequests(self.outbox)
@@ -80,7 +80,7 @@ class Session:
         self.memory = Memory(self)
         self._progress = Progress(self)
         # Whoever has handlers, `<command>_request`.
-        self._groups: list[object] = [
+        groups: list[object] = [
             self.lifecycle,
             Setting(self),
             self.exceptions,
@@ -94,66 +94,69 @@ class Session:
             self.disassembly,
             self,
         ]
+        self._handlers = rules.handlers(groups)
         self._queue: deque[Pending] = deque()
         # The ordered request under way: those in the queue wait for it.
         self._ordered: Pending | None = None
         self._starting = False
+        self._watch: asyncio.TimerHandle | None = None
         self._pending: dict[int, Pending] = {}
-        self._leaving = asyncio.Event()
+        # Done when the client leaves or vanishes: with the sentence why, or None.
+        self._gone: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._unsubscribe = self.debugger.subscribe(EventTranslator(self))
 
     def capabilities(self) -> types.Capabilities:
-        return rules.capabilities(self._groups)
+        return rules.capabilities(self._handlers)
 
     async def ask(self, command: str, arguments: Mapping[str, object]) -> Json:
         """What the client answers to a request of ours; RequestError when it cannot do it."""
         return await self._reverse.ask(command, arguments)
 
-    async def serve(self, first: Json | None = None) -> str | None:
-        """Until the client disconnects or vanishes; the sentence that ended it, if one did.
-
-        `first` is a message that was read already.
-        """
-        if first is not None:
-            self._accept(first)
-        reading = asyncio.create_task(self._read())
-        leaving = asyncio.create_task(self._leaving.wait())
+    async def serve(self) -> str | None:
+        """Until the client disconnects or vanishes; the sentence that ended it, if one did."""
         try:
-            await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            problem = reading.result() if reading.done() else None
+            problem = await self._gone
             if problem:
                 self.outbox.output("important", f"opstep: {problem}\n")
             self.cancel_pending()
             await self.lifecycle.client_gone()
             return problem
         finally:
-            for task in (reading, leaving):
-                task.cancel()
+            if self._watch is not None:
+                self._watch.cancel()
             self._unsubscribe()
             self.outbox.close()
 
-    def leave(self) -> None:
+    def leave(self, problem: str | None = None) -> None:
         """As if the client had vanished."""
-        self._leaving.set()
+        if not self._gone.done():
+            self._gone.set_result(problem)
 
     # ---- requests: in ----------------------------------------------------------------------------
 
-    async def _read(self) -> str | None:
-        while True:
-            try:
-                message = await read_message(self._reader)
-            except BodyError as error:
-                self.outbox.output("important", f"opstep: {error}\n")
-                continue
-            except FramingError as error:
-                return str(error)
-            except (ConnectionError, OSError):
-                return None
-            if message is None:
-                return None
-            self._accept(message)
+    def feed(self, data: bytes) -> None:
+        """What came from the client."""
+        if self._gone.done():
+            return
+        try:
+            for message in self._decoder.feed(data):
+                if isinstance(message, BodyError):
+                    self.outbox.output("important", f"opstep: {message}\n")
+                else:
+                    self.accept(message)
+        except FramingError as error:
+            self.leave(str(error))
 
-    def _accept(self, message: Json) -> None:
+    def end(self) -> None:
+        """Nothing more comes from the client."""
+        try:
+            self._decoder.end()
+        except FramingError as error:
+            self.leave(str(error))
+        else:
+            self.leave()
+
+    def accept(self, message: Json) -> None:
         if message.get("type") == "response":
             self._reverse.answered(message)
             return
@@ -168,7 +171,7 @@ class Session:
             sentence = f"request {seq} is under way: requests need different numbers"
             self.outbox.failure(seq, command, sentence, sentence)
             return
-        found = rules.find(self._groups, command)
+        found = self._handlers.get(command)
         if found is None:
             sentence = f"opstep has no request '{command}'"
             self.outbox.failure(seq, command, sentence, sentence)
@@ -198,14 +201,26 @@ class Session:
         ordered = pending.rule.run is Run.ORDERED
         if ordered:
             self._ordered = pending
+            pending.began = asyncio.get_running_loop().time()
             pending.holding = True
             self.outbox.hold()
         if pending.rule.run is Run.LOOKING and self.client.progress:
             self._progress.begin(pending)
         pending.task = eager.start(self._run(pending))
-        if ordered and pending.task is not None:
-            loop = asyncio.get_running_loop()
-            pending.timer = loop.call_later(ORDERED_SECONDS, self._give_up, pending)
+        if ordered and pending.task is not None and self._watch is None:
+            self._watch_ordered()
+
+    def _watch_ordered(self) -> None:
+        """One clock for all: most of them are over long before it looks at them."""
+        loop = asyncio.get_running_loop()
+        self._watch = None
+        if self._ordered is None:
+            return
+        left = self._ordered.began + ORDERED_SECONDS - loop.time()
+        if left > 0:
+            self._watch = loop.call_later(left, self._watch_ordered)
+        else:
+            self._give_up(self._ordered)
 
     def _give_up(self, pending: Pending) -> None:
         self._fail(pending, f"no answer from the executor in {ORDERED_SECONDS:.0f} s")
@@ -214,8 +229,6 @@ class Session:
         self._over(pending)
 
     def _over(self, pending: Pending) -> None:
-        if pending.timer is not None:
-            pending.timer.cancel()
         if pending is self._ordered:
             self._ordered = None
             self._start_queued()
@@ -224,7 +237,7 @@ class Session:
         try:
             self._check_state(pending)
             body = await pending.handler(Arguments(pending.arguments))
-            with self.outbox.one_write():
+            with self.outbox.one_write:
                 if not pending.answered:
                     self.outbox.response(pending.seq, pending.command, body)
                 self._answered(pending)
@@ -261,7 +274,7 @@ class Session:
             pending.holding = False
             self.outbox.release()
         if pending.command == "disconnect":
-            self._leaving.set()
+            self.leave()
 
     def _cancel(self, chosen: Iterator[Pending]) -> None:
         for pending in list(chosen):
