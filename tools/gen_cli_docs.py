@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, the reference of `opstep run` and `opstep show`, from their argument parsers.
+"""Writes docs/cli.md, the reference of the command `opstep`, from its argument parsers.
 
 `python tools/gen_cli_docs.py` writes it, with --check it only says whether it is up to date.
 """
@@ -9,13 +9,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from opstep.cli.main import parser
+from opstep.cli.main import parser as executor_parser
+from opstep_server.cli.main import EXECUTOR_COMMANDS, parser as debugger_parser
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
-HEAD = """# `opstep run` and `opstep show`
+HEAD = """# The command `opstep`
 
-Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. The debugger's
-commands are in [commands.md](commands.md).
+Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. What one types at the
+debugger's prompt is in [commands.md](commands.md).
 """
 
 
@@ -25,9 +26,17 @@ def generate() -> str:
 
 
 def _commands() -> dict[str, argparse.ArgumentParser]:
+    ours = _choices(debugger_parser())
+    return {
+        **_choices(executor_parser()),
+        **{name: command for name, command in ours.items() if name not in EXECUTOR_COMMANDS},
+    }
+
+
+def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     (choices,) = (
         action.choices
-        for action in parser()._actions
+        for action in parser._actions
         if isinstance(action, argparse._SubParsersAction)
     )
     return dict(choices)
@@ -37,13 +46,21 @@ def _section(name: str, command: argparse.ArgumentParser) -> str:
     lines = ["", f"## opstep {name}", "", str(command.description), ""]
     lines += ["| argument | meaning |", "|---|---|"]
     for action in command._actions:
-        words = " ".join([*action.option_strings[-1:], action.metavar or ""]).strip()
+        metavar = action.metavar or ("" if action.option_strings else action.dest.upper())
+        words = " ".join([*action.option_strings[-1:], str(metavar)]).strip()
         lines.append(f"| `{words}` | {action.help} |")
-    about, _, rest = str(command.epilog).partition("examples:\n")
+    about, _, rest = (command.epilog or "").partition("examples:\n")
     examples, _, codes = rest.partition("\n\n")
-    lines += ["", about.strip(), "", "```", *(line[2:] for line in examples.splitlines()), "```"]
+    about, _, table = about.partition("\n\n")
+    if about.strip():
+        lines += ["", about.strip()]
+    if table.strip():
+        head, *rows = table.strip().splitlines()
+        lines += ["", head[0].upper() + head[1:], "", "```", *(row[2:] for row in rows), "```"]
+    if examples:
+        lines += ["", "```", *(line[2:] for line in examples.splitlines()), "```"]
     if codes:
-        lines += ["", codes[0].upper() + codes[1:].strip() + "."]
+        lines += ["", codes[0].upper() + codes[1:].strip().removesuffix(".") + "."]
     return "\n".join(lines) + "\n"
 
 

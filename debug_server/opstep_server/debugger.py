@@ -101,6 +101,8 @@ class Debugger(Looking):
         self._shares = hub is not None
         self._listeners: list[Callable[[Event], None]] = []
         self._process: process.Process | terminal.TerminalProcess | None = None
+        # One that shares is told nothing until it wants to know what there is.
+        self._told = not self._shares
         self._user = self._hub.enter(self._take)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -191,6 +193,11 @@ class Debugger(Looking):
             await self._hub.leave(self._user)
         else:
             await self._hub.close()
+
+    @property
+    def shared(self) -> bool:
+        """Executors and threads are there for others too."""
+        return self._shares
 
     # ---- what there is ---------------------------------------------------------------------------
 
@@ -290,9 +297,23 @@ class Debugger(Looking):
 
     # ---- what happens ----------------------------------------------------------------------------
 
+    def replay(self) -> None:
+        """Tells what there is, as if it came now, and from here on what happens."""
+        self._told = True
+        for program in self.programs:
+            self._take(ProgramCompiled(program.executor, program.event))
+        for state in self.breakpoints:
+            self._take(BreakpointChanged(state))
+        for thread in self.threads:
+            self._take(ThreadStarted(thread))
+            if thread.stopped is not None:
+                self._take(StoppedEvent(thread, thread.stopped))
+
     def _take(self, event: Event) -> None:
         if isinstance(event, ExecutorLost):
             self._forget(event.executor.id)
+        if not self._told:
+            return
         for listener in list(self._listeners):
             listener(event)
 

@@ -204,10 +204,10 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   }
   {
     std::unique_lock lock(mutex);
-    attempt.TryCancel();
+    // A server that never took us has ended the stream itself, and its reason is wanted.
+    if (accepted || *final) attempt.TryCancel();
     written.wait(lock, [&] { return !writing; });
     stream = nullptr;
-    context = nullptr;
     welcomed = leaving = false;
     if (why->empty()) {
       *why = cut_off                       ? "the debug server does not read what it is sent"
@@ -216,6 +216,10 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     }
   }
   const grpc::Status status = opened->Finish();
+  {
+    std::lock_guard lock(mutex);
+    context = nullptr;
+  }
   if (!accepted && !*final && !status.error_message().empty()) *why = status.error_message();
   // The token does not get better by itself.
   if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) *final = true;

@@ -143,7 +143,7 @@ def test_wrong_arguments_are_one_sentence_each(script: Path) -> None:
         ("evaluate", {"expression": ""}, ""),
         ("nonsense", {}, "opstep has no request 'nonsense'"),
         ("__class__", {}, "opstep has no request '__class__'"),
-        ("attach", {}, "opstep has no request 'attach'"),
+        ("attach", {}, "this session has a program already"),
     ]
     with Session() as session:
         session.start(script, stopOnEntry=True)

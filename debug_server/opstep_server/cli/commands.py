@@ -96,6 +96,9 @@ COMMANDS: tuple[Command, ...] = (
         "Ctrl-C pauses a running script at its next op.\n" + _TIMES, going.continue_, repeats=True,
     ),
     Command(
+        "pause", (), "pause", "stop at the next op, whichever thread runs it", "", going.pause,
+    ),
+    Command(
         "step", ("s",), "step [TIMES]",
         "to the next Python line that made ops, into blocks", _TIMES, going.step, repeats=True,
     ),

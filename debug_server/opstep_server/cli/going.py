@@ -25,6 +25,12 @@ async def continue_(session: Session, args: str) -> None:
             return
 
 
+async def pause(session: Session, args: str) -> None:
+    if session.stopped is not None:
+        raise DebuggerError("the script is stopped already")
+    await session.wait(session.debugger.pause())
+
+
 async def _resume_all(session: Session) -> None:
     # All of them: a thread that stays behind would block those that wait for it.
     for thread in [t for t in session.debugger.threads if t.stopped is not None]:

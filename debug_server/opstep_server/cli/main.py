@@ -24,6 +24,15 @@ exit code of a batch, the first that applies:
   otherwise the script's own (128 + N when signal N ended it), and 0 when it was still running
 """
 
+SERVE_EPILOG = """\
+examples:
+  opstep serve
+  opstep serve --listen 127.0.0.1:7001 --dap 127.0.0.1:7002
+  opstep serve --listen 0.0.0.0:7001 --token-file token --tls-cert cert.pem --tls-key key.pem
+
+TCP wants a token, and beyond this machine TLS. An executor has them by OPSTEP_TOKEN_FILE and
+OPSTEP_TLS_CA, an editor by tokenFile and tlsCa in its attach configuration.
+"""
 
 # Commands of the executor's own package, which this one must not import.
 EXECUTOR_COMMANDS = {
@@ -36,27 +45,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in EXECUTOR_COMMANDS:
         return _executor(words)
-    parser = _parser()
-    args = parser.parse_args(words)
-    if args.command == "dap":
-        # Only here: the terminal does not need the adapter, nor the adapter the terminal.
-        from opstep_server.dap.main import main as serve
+    arguments = parser()
+    args = arguments.parse_args(words)
+    if args.command in ("dap", "serve"):
+        return _adapter(args)
+    if args.command == "ps":
+        from opstep_server.cli.ps import ps
 
-        return serve()
-    if args.command == "debug":
+        return ps()
+    if args.command in ("debug", "attach"):
         return _debug(args)
-    parser.print_help()
+    arguments.print_help()
     return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
         prog="opstep",
         description="Runs, shows and debugs compiled neural-network graphs.",
     )
     version = f"opstep {opstep_server.version()}"
-    parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    top.add_argument("--version", action="version", version=version)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for name, what in EXECUTOR_COMMANDS.items():
         commands.add_parser(name, help=what)
     debug = commands.add_parser(
@@ -66,21 +76,91 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    debug.add_argument("--batch", action="store_true", help="run the given commands, then end")
-    debug.add_argument(
-        "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
-        help="a command to run first; may be repeated",
-    )  # fmt: skip
-    debug.add_argument(
-        "-x", action="append", metavar="FILE", dest="commands", type=_from_file,
-        help="a file with commands to run first, one a line, # begins a comment",
-    )  # fmt: skip
+    _add_commands(debug)
     debug.add_argument("--python", metavar="PATH", help="the interpreter for the script")
     debug.add_argument("script", help="the Python script")
     rest = debug.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     rest.required = False  # Python 3.11 would name it among what is missing.
-    commands.add_parser("dap", help="serve the Debug Adapter Protocol to an editor on stdio")
-    return parser
+    attach = commands.add_parser(
+        "attach",
+        help="debug a running process, in this terminal",
+        description="Debug a running process of yours, in this terminal; leaving lets it go on.",
+    )
+    _add_commands(attach)
+    attach.add_argument(
+        "pid", type=int, metavar="PID", help="the process, one that 'opstep ps' lists"
+    )
+    commands.add_parser(
+        "ps",
+        help="list the processes that can be attached to",
+        description="List your processes that have an executor, and can be attached to.",
+    )
+    dap = commands.add_parser(
+        "dap",
+        help="serve the Debug Adapter Protocol to an editor",
+        description="Serve the Debug Adapter Protocol to one editor on stdin and stdout.",
+    )
+    dap.add_argument(
+        "--listen", metavar="ADDRESS",
+        help="serve client after client at unix:/path or host:port instead",
+    )  # fmt: skip
+    _add_access(dap)
+    serve = commands.add_parser(
+        "serve",
+        help="a debug server for many executors and many clients",
+        description="A debug server: executors dial it, clients attach to it, as they come and go.",
+        epilog=SERVE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument(
+        "--listen", metavar="ADDRESS",
+        help="where executors dial: unix:/path or host:port (a socket that only you can use)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--dap", metavar="ADDRESS",
+        help="where clients connect: unix:/path or host:port (a socket that only you can use)",
+    )  # fmt: skip
+    _add_access(serve)
+    return top
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--batch", action="store_true", help="run the given commands, then end")
+    parser.add_argument(
+        "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
+        help="a command to run first; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "-x", action="append", metavar="FILE", dest="commands", type=_from_file,
+        help="a file with commands to run first, one a line, # begins a comment",
+    )  # fmt: skip
+
+
+def _add_access(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--token-file", metavar="FILE",
+        help="a file that only you can read, with the token that TCP wants; made if not given",
+    )  # fmt: skip
+    parser.add_argument("--tls-cert", metavar="FILE", help="the server's certificate, in PEM")
+    parser.add_argument("--tls-key", metavar="FILE", help="its key")
+
+
+def _adapter(args: argparse.Namespace) -> int:
+    # Only here: the terminal does not need the adapter, nor the adapter the terminal.
+    from opstep_server.dap import main as stdio, serving
+
+    access = args.token_file, args.tls_cert, args.tls_key
+    try:
+        if args.command == "serve":
+            asyncio.run(serving.serve(args.listen, args.dap, *access))
+        elif args.listen:
+            asyncio.run(serving.dap(args.listen, *access))
+        else:
+            return stdio.main()
+    except DebuggerError as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _executor(words: list[str]) -> int:
@@ -110,7 +190,7 @@ def _from_file(path: str) -> list[str]:
 
 def _debug(args: argparse.Namespace) -> int:
     commands = [command for group in args.commands for command in group]
-    if not os.path.isfile(args.script):
+    if args.command == "debug" and not os.path.isfile(args.script):
         print(f"opstep: there is no script {args.script}", file=sys.stderr)
         return 2
     try:
@@ -127,24 +207,32 @@ def _debug(args: argparse.Namespace) -> int:
 
 
 async def _session(args: argparse.Namespace, commands: list[str]) -> int:
+    from opstep_server.cli.attached import AttachedSession
     from opstep_server.cli.screen import Screen
     from opstep_server.cli.session import Session
     from opstep_server.cli.shell import Shell
     from opstep_server.debugger import Debugger, LaunchTarget
 
     terminal = sys.stdout.isatty() and sys.stdin.isatty() and not args.batch
-    target = LaunchTarget(
-        args.script,
-        tuple(args.args),
-        python=args.python,
-        output="inherit",
-        stdin="inherit" if args.batch and not sys.stdin.isatty() else "nothing",
-    )
-    session = Session(Debugger(), target, Screen(colour=terminal), batch=args.batch)
+    screen = Screen(colour=terminal)
+    session: Session
+    if args.command == "attach":
+        session = AttachedSession(Debugger(), args.pid, screen, batch=args.batch)
+    else:
+        target = LaunchTarget(
+            args.script,
+            tuple(args.args),
+            python=args.python,
+            output="inherit",
+            stdin="inherit" if args.batch and not sys.stdin.isatty() else "nothing",
+        )
+        session = Session(Debugger(), target, screen, batch=args.batch)
     shell = Shell(session)
     ending = _end_on_signals()
     try:
-        if terminal:
+        if isinstance(session, AttachedSession):
+            await session.attach()
+        elif terminal:
             session.screen.line(
                 f"opstep {opstep_server.version()}: type help for the commands, run to begin"
             )

@@ -44,7 +44,7 @@ _FAULTS = {pb.STOP_NAN: 3, pb.STOP_INF: 3, pb.STOP_ERROR: 4}
 
 
 @dataclass(frozen=True)
-class _Interrupted:
+class Interrupted:
     """Ctrl-C came twice: give the prompt back although nothing stopped."""
 
 
@@ -72,6 +72,9 @@ class Names:
 
 
 class Session:
+    # What is debugged goes on when the debugger ends.
+    leaves_running = False
+
     def __init__(
         self, debugger: Debugger, target: LaunchTarget, screen: Screen, batch: bool
     ) -> None:
@@ -94,7 +97,7 @@ class Session:
         self._interrupts = 0
         # Ctrl-C came while the command ran.
         self.interrupted = False
-        self._news: asyncio.Queue[Event | _Interrupted] = asyncio.Queue()
+        self._news: asyncio.Queue[Event | Interrupted] = asyncio.Queue()
         self._bound: set[int] = set()
         # What was said about breakpoints that are bound to nothing.
         self._told: dict[int, str] = {}
@@ -183,7 +186,7 @@ class Session:
                 await going
             while self._running:
                 event = await self._news.get()
-                if isinstance(event, _Interrupted):
+                if isinstance(event, Interrupted):
                     if self._interrupts < 2:
                         continue  # It came too late for the wait before.
                     self.screen.line(
@@ -208,7 +211,7 @@ class Session:
             return  # The command that runs ends its count by itself.
         self._interrupts += 1
         if self._interrupts > 1:
-            self._news.put_nowait(_Interrupted())
+            self._news.put_nowait(Interrupted())
             return
         if self._counted:
             # The step's own stop is near: a pause that comes after it would stop what follows.
@@ -275,7 +278,7 @@ class Session:
             else:
                 self._tell(event)
 
-    def _tell(self, event: Event | _Interrupted) -> None:
+    def _tell(self, event: Event | Interrupted) -> None:
         if isinstance(event, ProcessExited):
             self._running = False
             self._thread = None

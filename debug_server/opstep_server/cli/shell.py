@@ -63,7 +63,8 @@ class Shell:
                 text = "quit"
             with self._ctrl_c():
                 await self.execute(text.strip())
-            if self._session.quitting and self._session.running:
+            session = self._session
+            if session.quitting and session.running and not session.leaves_running:
                 self._session.quitting = await _confirm()
 
     async def execute(self, text: str) -> bool:

@@ -76,6 +76,7 @@ class EventTranslator:
                 session.modules.lost(executor)
                 if message:
                     outbox.output("console", f"{message}\n")
+                session.attach.lost(executor)
             case ProcessExited(code):
                 session.lifecycle.process_exited(code)
             case _:

@@ -25,7 +25,9 @@ class Execution:
     @request()
     async def threads_request(self, arguments: Arguments) -> types.ThreadsResponseBody:
         threads = self._session.debugger.threads
-        return {"threads": [{"id": thread.id, "name": thread.name} for thread in threads]}
+        several = len(self._session.debugger.executors) > 1
+        names = [f"{t.name} ({t.executor.pid})" if several else t.name for t in threads]
+        return {"threads": [{"id": t.id, "name": n} for t, n in zip(threads, names, strict=True)]}
 
     @request(When.STOPPED, ends_looking=True, supportsSingleThreadExecutionRequests=True)
     async def continue_request(self, arguments: Arguments) -> types.ContinueResponseBody:

@@ -32,10 +32,15 @@ class Lifecycle:
         self._asked_to_end = False
         # The process goes on without a debugger.
         self._let_go = False
+        self._just_my_code = True
 
     @property
     def just_my_code(self) -> bool:
-        return self._launch is None or self._launch.just_my_code
+        return self._just_my_code if self._launch is None else self._launch.just_my_code
+
+    @property
+    def launching(self) -> bool:
+        return self._launch is not None
 
     # ---- beginning -------------------------------------------------------------------------------
 
@@ -54,7 +59,7 @@ class Lifecycle:
     # Clients differ in what they send first, `launch` or `configurationDone`: it waits beside them.
     @request(run=Run.BESIDE)
     async def launch_request(self, arguments: Arguments) -> None:
-        if self._launch is not None:
+        if self._launch is not None or self._session.attach.active:
             raise RequestError("a program was already launched in this session")
         self._launch = Launch.read(arguments)
         try:
@@ -82,10 +87,17 @@ class Lifecycle:
             await self._configure(launch)
             await self._start(launch)
         except (DebuggerError, RequestError, OSError) as error:
-            self._say_terminated()
+            self.say_terminated()
             raise RequestError(str(error)) from error
         finally:
             self._restarting = False
+
+    async def attaching(self, arguments: Arguments) -> None:
+        """What `attach` has in common with `launch`; returns when the client has said it all."""
+        self._just_my_code = arguments.boolean("justMyCode", True)
+        gradients = arguments.boolean("gradients", False)
+        await self._session.breakpoints.configure(gradients=gradients, off=False)
+        await self._configured.wait()
 
     async def _configure(self, launch: Launch) -> None:
         await self._session.breakpoints.configure(gradients=launch.gradients, off=launch.no_debug)
@@ -124,9 +136,9 @@ class Lifecycle:
         if not self._exited.is_set():
             self._exited.set()
             self._session.outbox.event("exited", {"exitCode": code})
-        self._say_terminated()
+        self.say_terminated()
 
-    def _say_terminated(self) -> None:
+    def say_terminated(self) -> None:
         if not self._terminated:
             self._terminated = True
             self._session.outbox.event("terminated")
@@ -138,6 +150,9 @@ class Lifecycle:
     @request(run=Run.AT_ONCE, ends_looking=True, supportsTerminateRequest=True)
     async def terminate_request(self, arguments: Arguments) -> None:
         """Asks the program to end; asked once more, makes it. `exited` tells of its end."""
+        if self._session.attach.active:
+            await self._session.attach.terminate()
+            return
         if not self._launched:
             raise RequestError("there is no program to terminate: launch one first")
         if not self._alive:
@@ -154,19 +169,25 @@ class Lifecycle:
 
     @request(When.ANY, Run.AT_ONCE, ends_looking=True, supportTerminateDebuggee=True)
     async def disconnect_request(self, arguments: Arguments) -> None:
-        terminate = arguments.boolean("terminateDebuggee", True)
+        attach = self._session.attach
+        terminate = arguments.boolean("terminateDebuggee", not attach.active)
         self._session.cancel_pending()
+        if attach.active:
+            await attach.disconnect(terminate)
+            return
         if terminate:
             await self._terminate()
         elif self._alive:
             self._let_go = True
             with contextlib.suppress(DebuggerError):
                 await self._session.debugger.detach()
-            self._say_terminated()
+            self.say_terminated()
 
     async def client_gone(self) -> None:
         """Whoever launched a program and vanished does not want it to run on."""
-        if not self._let_go:
+        if self._session.attach.active:
+            await self._session.attach.disconnect(terminate=False)
+        elif not self._let_go:
             await self._terminate()
 
     async def _terminate(self) -> None:

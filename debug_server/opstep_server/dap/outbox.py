@@ -55,6 +55,11 @@ class Outbox:
             }
         )
 
+    def forward(self, message: Json) -> None:
+        """Another adapter's message, in our numbering."""
+        message.pop("seq", None)
+        self._send(message)
+
     def hold(self) -> None:
         """Events wait until the matching `release`: a `stopped` must not overtake its `next`."""
         self._holds += 1

@@ -13,6 +13,7 @@ from typing import Any
 from opstep_server import eager
 from opstep_server.dap import rules, types
 from opstep_server.dap.arguments import Arguments, RequestError
+from opstep_server.dap.attach import Attach
 from opstep_server.dap.breakpoints import Breakpoints
 from opstep_server.dap.client import Client
 from opstep_server.dap.completion import Completion
@@ -75,6 +76,7 @@ class Session:
         self.breakpoints = Breakpoints(self)
         self.exceptions = Exceptions(self)
         self.lifecycle = Lifecycle(self)
+        self.attach = Attach(self)
         self.inspection = Inspection(self)
         self.showing = Showing(self)
         self.memory = Memory(self)
@@ -82,6 +84,7 @@ class Session:
         # Whoever has handlers, `<command>_request`.
         groups: list[object] = [
             self.lifecycle,
+            self.attach,
             Setting(self),
             self.exceptions,
             Execution(self),
@@ -157,6 +160,9 @@ class Session:
             self.leave()
 
     def accept(self, message: Json) -> None:
+        """One message of the client's."""
+        if self.attach.passes_on(message):
+            return
         if message.get("type") == "response":
             self._reverse.answered(message)
             return
@@ -239,6 +245,7 @@ class Session:
             body = await pending.handler(Arguments(pending.arguments))
             with self.outbox.one_write:
                 if not pending.answered:
+                    self.attach.answered(pending.seq, body)
                     self.outbox.response(pending.seq, pending.command, body)
                 self._answered(pending)
         except NotStopped as error:

@@ -1,0 +1,29 @@
+"""`opstep ps`: the processes that can be attached to."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+
+from opstep_server import doorbell
+
+_HEAD = ("PID", "POLICY", "ATTACHED", "COMMAND")
+
+
+def ps() -> int:
+    rows = [_HEAD, *(_row(process) for process in asyncio.run(doorbell.running()))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[-1]]))
+    if len(rows) == 1:
+        print("no process of yours has an executor now", file=sys.stderr)
+    return 0
+
+
+def _row(process: doorbell.Running) -> tuple[str, str, str, str]:
+    attached = "yes" if process.attached else "no"
+    # What it was called with is its own affair: no control character reaches the terminal.
+    command = "".join(c if c.isprintable() else "?" for c in shlex.join(process.argv))
+    return str(process.pid), process.policy, attached, command
