@@ -65,10 +65,16 @@ class Hub:
         """All that he had set goes with him; when he was the last one, stopped threads go on."""
         if self._users.pop(user, None) is None:
             return
-        if not self._users:
-            await self._tell_presence()
         self.breakpoints.drop(user)
         self.faults.drop(user)
+        # An executor that is deaf hears of it later, or never: nobody waits for that.
+        with contextlib.suppress(asyncio.TimeoutError):
+            going = self._background(self._gone())
+            await asyncio.wait_for(asyncio.shield(going), DETACH_SECONDS)
+
+    async def _gone(self) -> None:
+        if not self._users:
+            await self._tell_presence()
         await self.push_breakpoints()
         await self.push_faults()
 
@@ -89,8 +95,9 @@ class Hub:
             take(event)
 
     async def _tell_presence(self) -> None:
-        present = bool(self._users)
-        await self.to_all(lambda: pb.Command(set_presence=pb.SetPresence(present=present)))
+        with contextlib.suppress(DebuggerError):
+            present = pb.SetPresence(present=bool(self._users))
+            await self.to_all(lambda: pb.Command(set_presence=present))
 
     # ---- what executors are to have --------------------------------------------------------------
 
@@ -121,11 +128,18 @@ class Hub:
                     self.faults.report(executor.id, reply.faults.messages)
 
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
-        for executor in self.roster.executors:
+        """Raises what an executor answered when none of them could do it."""
+        refusals: list[DebuggerError] = []
+        executors = self.roster.executors
+        for executor in executors:
             try:
                 await executor.ask(command())
             except ConnectionLost:
                 continue
+            except DebuggerError as error:
+                refusals.append(error)
+        if refusals and len(refusals) == len(executors):
+            raise refusals[0]
 
     async def detach(self, executor: Executor) -> None:
         command = pb.Command(detach=pb.Detach())
@@ -214,7 +228,8 @@ class Hub:
         if state is not None:
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
 
-    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -145,13 +145,14 @@ class Attach:
             self.relay.close()  # The client has vanished: so it does for the server.
             return
         debugger = self._session.debugger
-        with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
-            if terminate:
+        if terminate:
+            with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
                 await debugger.end_executors()
                 await asyncio.wait_for(self._all_ended(), _END_SECONDS)
-            else:
-                self._executor = None
-                await debugger.detach()
+        # What goes on is none of ours any more.
+        self._executor = None
+        with contextlib.suppress(DebuggerError):
+            await debugger.detach()
         self._session.lifecycle.say_terminated()
 
     async def _all_ended(self) -> None:
