@@ -213,8 +213,8 @@ class Hub:
 
     def _logged(self, executor: Executor, logs: pb.Logs) -> None:
         if logs.dropped:
-            plural = "" if logs.dropped == 1 else "s"
-            text = f"{logs.dropped} log message{plural} came too fast and were dropped"
+            what = "message was" if logs.dropped == 1 else "messages were"
+            text = f"{logs.dropped} log {what} dropped: they came faster than they can be shown"
             self._emit(Logged(None, text, 0, logs.dropped))
         for record in logs.records:
             self.breakpoints.hit(record.breakpoint)

@@ -154,6 +154,9 @@ class Connection:
                     return ""
                 elif kind is not None and kind != "heartbeat":
                     listener.received(self, each)
+                    if kind == "logs" and each.logs.records:
+                        taken = pb.LogsTaken(records=len(each.logs.records))
+                        self._send(pb.ToExecutor(logs_taken=taken))
 
 
 class Server:

@@ -200,6 +200,8 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     } else if (message.has_command() && accepted) {
       listener->OnCommand(message.command());
       WriteOwn();
+    } else if (message.has_logs_taken() && accepted) {
+      listener->OnLogsTaken(message.logs_taken().records());
     }
   }
   {
@@ -376,11 +378,6 @@ void Channel::Send(proto::FromExecutor message) {
     if (std::this_thread::get_id() == impl_->reader_id) return;  // WriteOwn comes
   }
   impl_->changed.notify_all();
-}
-
-size_t Channel::queued_bytes() const {
-  std::lock_guard lock(impl_->mutex);
-  return impl_->queue_bytes;
 }
 
 void Channel::Put(proto::FromExecutor message) {

@@ -15,6 +15,8 @@ class ChannelListener {
   // The server took us. Not called for a welcome that refuses: that is OnClosed with `final`.
   virtual void OnWelcome(const proto::Welcome& welcome) = 0;
   virtual void OnCommand(const proto::Command& command) = 0;
+  // The server has worked in so many log records.
+  virtual void OnLogsTaken(uint64_t records) = 0;
   // A stream that had been welcomed ended, or (`final`) there will be no other attempt.
   virtual void OnClosed(const std::string& why, bool final) = 0;
   // There is nobody to dial: is there something that waits for the next guest?
@@ -65,8 +67,6 @@ class Channel {
   // Writes what is queued on the calling thread, which saves waking the writer; the writer does it
   // when a write is under way already. Blocks like a write: not for a thread that holds a lock.
   void Write();
-  // How much waits to be written.
-  size_t queued_bytes() const;
   // Waits up to a second until what was sent is written.
   void Flush();
   // Of the stream, or of the last one.

@@ -15,8 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::atomic<uint64_t> sessions{0};
-// Log records wait in their own queue while that much waits for the network.
-constexpr size_t kLogRoom = 2 << 20;
 
 // Another one in a forked child.
 const std::string& Identity() {
@@ -70,12 +68,11 @@ Session::Session(AgentOptions options)
       channel_(std::make_unique<Channel>(
           Destination{options_.address, options_.token, options_.root_certificates},
           MakeHello(options_), this)),
-      logs_([this] { return channel_->queued_bytes() < kLogRoom; },
-            [this](proto::Logs&& logs) {
-              proto::FromExecutor message;
-              *message.mutable_logs() = std::move(logs);
-              channel_->Send(std::move(message));
-            }) {
+      logs_([this](proto::Logs&& logs) {
+        proto::FromExecutor message;
+        *message.mutable_logs() = std::move(logs);
+        channel_->Send(std::move(message));
+      }) {
   OPSTEP_CHECK(policy_ != proto::POLICY_UNSPECIFIED,
                "the debugger's policy is full, observe or log-only, not '", options_.policy, "'");
 }
@@ -91,11 +88,11 @@ void Session::Start() {
 
 void Session::Close() {
   if (abandoned_) return;
+  logs_.Close();
   {
     Lock lock(mutex_);
     wanted_ = false;
     settled_ = true;
-    logs_.Close();
     if (connected_) {
       proto::FromExecutor message;
       message.mutable_goodbye();

@@ -50,6 +50,7 @@ class Session final : public Hook,
 
   void OnWelcome(const proto::Welcome& welcome) override;
   void OnCommand(const proto::Command& command) override;
+  void OnLogsTaken(uint64_t records) override { logs_.Taken(records); }
   void OnClosed(const std::string& why, bool final) override;
   bool WaitsForGuest() override;
 

@@ -126,7 +126,11 @@ def test_all_of_it_goes_over_the_wire_and_comes_back_as_text() -> None:
             await s.wait_for(Logged, 3)
             told = [e for e in s.events if isinstance(e, Logged)]
             assert [(e.text, e.breakpoint, e.dropped) for e in told] == [
-                ("5 log messages came too fast and were dropped", 0, 5),
+                (
+                    "5 log messages were dropped: they came faster than they can be shown",
+                    0,
+                    5,
+                ),
                 ("x 2.2", states[0].id, 0),
                 ("x 2.2", states[0].id, 0),
             ]
