@@ -37,7 +37,6 @@ class Client:
 
     def __init__(self, script: Path) -> None:
         self._script = script
-        self.reader = asyncio.StreamReader(limit=1 << 26)
         self.sent: Counter[int] = Counter()
         self.answered: Counter[int] = Counter()
         self.problems: list[str] = []
@@ -46,7 +45,7 @@ class Client:
         self._news = asyncio.Event()
         self._seq = 10**6
         self.debugger = Debugger()
-        self.session = Session(self.reader, self, self.debugger)
+        self.session = Session(self, self.debugger)
         self.served = asyncio.create_task(self.session.serve())
 
     def write(self, data: bytes) -> None:
@@ -70,7 +69,7 @@ class Client:
             self._waiting[seq].set_result(message)
 
     def feed(self, body: bytes) -> None:
-        self.reader.feed_data(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.session.feed(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
 
     async def ask(self, command: str, arguments: Any = None) -> Json:
         self._seq += 1
@@ -120,7 +119,7 @@ class Client:
 
     async def end(self) -> None:
         """Each request had one answer, or none when the client left before."""
-        self.reader.feed_eof()
+        self.session.end()
         await soon(self.served)
         await soon(self.debugger.close())
         assert not self.problems
