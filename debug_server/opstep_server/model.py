@@ -38,6 +38,8 @@ class LaunchTarget:
     output: Literal["events", "inherit"] = "events"
     # What the script can read.
     stdin: Literal["nothing", "inherit"] = "nothing"
+    # False: the script runs as if there were no debugger.
+    debug: bool = True
 
 
 # ---- breakpoints ---------------------------------------------------------------------------------

@@ -141,6 +141,8 @@ async def start(
 
 def changes_of(target: LaunchTarget, server: str) -> dict[str, str | None]:
     """What the script's environment has that ours has not; None: a variable that it has not."""
+    if not target.debug:
+        return {**target.env, "OPSTEP_SERVER": None}
     return {**target.env, "OPSTEP_SERVER": server, "OPSTEP_WAIT": "10"}
 
 

@@ -378,7 +378,8 @@ def main() -> int:
     parser.add_argument("--mark", help="a file to write when all runs are done")
     options = parser.parse_args()
     print("hello from the script", os.environ.get("GREETING", ""))
-    agent = None if options.no_agent else Agent(os.environ["OPSTEP_SERVER"])
+    server = os.environ.get("OPSTEP_SERVER")
+    agent = Agent(server) if server and not options.no_agent else None
     for run in range(1, options.runs + 1):
         for frames in stacks(run):
             if agent is not None:

@@ -65,7 +65,7 @@ def test_the_gradient_of_a_block_is_stepped_like_any_other(programs: Path) -> No
         session.start(script, functions=[{"name": "mul_0.grad"}])
         steps = []
         for _ in range(2):
-            stop = session.stopped("breakpoint")
+            stop = session.stopped("function breakpoint")
             frames = session.stack(stop["threadId"])
             assert frames[0]["line"] == marker(script, "step")
             steps.append(frames[1]["name"])

@@ -91,7 +91,7 @@ def test_stop_on_entry_and_op_steps_visit_each_op_in_order(programs: Path) -> No
     script = programs / "mlp.py"
     with Session() as session:
         session.start(script, "--steps", "1", functions=[{"name": "x.feed"}])
-        thread = session.stopped("breakpoint")["threadId"]
+        thread = session.stopped("function breakpoint")["threadId"]
         names = [session.top(thread)["name"].split(" ")[0]]
         while names[-1] != "fc_1.matmul":
             names.append(session.step("next", thread, "instruction")["name"].split(" ")[0])

@@ -26,12 +26,12 @@ def stopped_in_main(session: Session) -> Json:
     return stop
 
 
-def past_startup(session: Session) -> Json:
+def past_startup(session: Session, reason: str = "breakpoint") -> Json:
     """Patterns, and lines with all that was made there, also take what fills the parameters."""
-    stop = session.stopped("breakpoint")
+    stop = session.stopped(reason)
     while (run := session.stack(stop["threadId"])[1]["name"]) == "run 1 of startup":
         go_on(session, stop)
-        stop = session.stopped("breakpoint")
+        stop = session.stopped(reason)
     assert run.endswith(" of main")
     return stop
 
@@ -89,11 +89,11 @@ def test_pattern_breakpoints_by_type_and_by_name(programs: Path) -> None:
             "1",
             functions=[{"name": "relu"}, {"name": "fc_1.*"}, {"name": "conv*"}],
         )
-        stop = past_startup(session)
+        stop = past_startup(session, "function breakpoint")
         assert stop["hitBreakpointIds"] == [by_type["id"]]
         assert session.top(stop["threadId"])["name"].startswith("fc_0.relu (relu)")
         go_on(session, stop)
-        stop = session.stopped("breakpoint")
+        stop = session.stopped("function breakpoint")
         assert stop["hitBreakpointIds"] == [by_name["id"]]
         assert session.top(stop["threadId"])["name"].startswith("fc_1.matmul")
         told = [m["body"]["breakpoint"] for m in session.history if m.get("event") == "breakpoint"]
@@ -113,7 +113,7 @@ def test_conditions_on_inputs_outputs_and_the_step(programs: Path) -> None:
         functions = [{"name": "relu", "condition": "out.min() >= 0 and X.shape[0] == 16"}]
         session.request("setFunctionBreakpoints", {"breakpoints": functions})
         go_on(session, stop)
-        stop = session.stopped("breakpoint")
+        stop = session.stopped("function breakpoint")
         top = session.top(stop["threadId"])
         assert top["name"].startswith("fc_0.relu (relu)")
         assert top["name"].endswith("(has run)"), "a condition on an output stops after the op"

@@ -12,6 +12,7 @@ from opstep_server.dap.inspection import wants_hex
 from opstep_server.dap.rules import Run, When, request
 from opstep_server.dap.showing import element_expr, indexable
 from opstep_server.dap.stops import ScopeRef, Stop, TensorRef
+from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ class Evaluation:
                 stop.thread.id, frame, pb.Expr(call=call), max_elements=values.SMALL
             )
 
-        if (await ask("size")).i <= HOVER_ELEMENTS:
+        try:
+            small = (await ask("size")).i <= HOVER_ELEMENTS
+        except DebuggerError:
+            small = True  # No tensor; if it is nothing at all, its value says so.
+        if small:
             return ""
         return f"{(await ask('dtype')).s}{values.describe(await ask('shape'))}"
 

@@ -101,7 +101,9 @@ class Execution:
 
 def _blocks(frame: pb.StackFrame) -> dict[int, str]:
     """The blocks that the op is about to run, and what it calls them."""
-    return {} if frame.after else {run.block: run.name for run in frame.op.blocks}
+    if frame.after:
+        return {}
+    return {run.block: run.name for run in sorted(frame.op.blocks, key=lambda run: run.block)}
 
 
 def _unit(arguments: Arguments) -> StepUnit:

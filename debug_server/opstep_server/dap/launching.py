@@ -82,4 +82,5 @@ def _target(arguments: Arguments) -> LaunchTarget:
         cwd=cwd,
         env=arguments.string_map("env"),
         python=arguments.optional_string("python") or None,
+        debug=not arguments.boolean("noDebug", False),
     )
