@@ -189,7 +189,10 @@ def test_up_and_down_the_stack():
         ("break listing:x", "'x' is no line's number: write listing:12"),
         ("break 9999", f"there is no line 9999: {SCRIPT} has {LINES} lines"),
         ("break #1", "no program has been compiled yet: start the script with 'run'"),
-        ("catch fish", "write 'catch' and one or more of nan, inf and error, or 'catch off'"),
+        (
+            "catch fish",
+            "write 'catch' and one or more of nan, inf, overflow and error, or 'catch off'",
+        ),
         ("delete 4", "there is no breakpoint 4"),
         ("delete x", "'x' is no breakpoint's number: see 'info breakpoints'"),
         ("info", "write 'info' and one of breakpoints, op, ops, vars, programs, threads"),

@@ -11,6 +11,7 @@ from opstep_server.cli import render
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
     BreakpointSpec,
+    DataWhere,
     DebuggerError,
     ListingWhere,
     OpWhere,
@@ -20,7 +21,7 @@ from opstep_server.debugger import (
 
 # How many folders are looked through for a file.
 _FOLDERS = 1000
-CATCHES = ("nan", "inf", "error")
+CATCHES = ("nan", "inf", "overflow", "error")
 
 
 async def break_(session: Session, args: str) -> None:
@@ -119,14 +120,8 @@ async def delete(session: Session, args: str) -> None:
 
 
 async def condition(session: Session, args: str) -> None:
-    words = args.split(maxsplit=1)
-    if not words:
-        raise DebuggerError("write 'condition NUMBER [CONDITION]'")
-    (id,) = _ids(words[0])
-    state = await session.debugger.update_breakpoint(
-        id, condition=words[1] if len(words) > 1 else None
-    )
-    session.show_breakpoint(state)
+    id, text = _id_and_text(args, "condition NUMBER [CONDITION]")
+    session.show_breakpoint(await session.debugger.update_breakpoint(id, condition=text))
 
 
 async def enable(session: Session, args: str) -> None:
@@ -143,18 +138,60 @@ async def _enable(session: Session, args: str, enabled: bool) -> None:
         await session.debugger.update_breakpoint(id, enabled=enabled)
 
 
+async def hits(session: Session, args: str) -> None:
+    id, text = _id_and_text(args, "hits NUMBER [HITS]")
+    session.show_breakpoint(await session.debugger.update_breakpoint(id, hit_condition=text))
+
+
+async def log(session: Session, args: str) -> None:
+    id, text = _id_and_text(args, "log NUMBER [MESSAGE]")
+    session.show_breakpoint(await session.debugger.update_breakpoint(id, log_message=text))
+
+
+async def watch(session: Session, args: str) -> None:
+    place, condition = _split_condition(args)
+    words = place.split()
+    changed = len(words) == 2 and words[1] == "changed"
+    if len(words) != 1 and not changed:
+        raise DebuggerError("write 'watch VARIABLE [changed] [if CONDITION]'")
+    spec = BreakpointSpec(DataWhere(words[0], changed), condition=condition)
+    session.show_breakpoint(await session.debugger.add_breakpoint(spec))
+
+
 async def catch(session: Session, args: str) -> None:
     words = args.replace(",", " ").split()
+    limit = _take_limit(words)
     wrong = [word for word in words if word not in (*CATCHES, "off")]
     if wrong or ("off" in words and len(words) > 1):
-        raise DebuggerError("write 'catch' and one or more of nan, inf and error, or 'catch off'")
+        raise DebuggerError(
+            "write 'catch' and one or more of nan, inf, overflow and error, or 'catch off'"
+        )
     for name in CATCHES:
         if name in words or "off" in words:
             setattr(session.catches, name, "off" not in words)
+    if "overflow" in words:
+        session.catches.limit = limit
     if words:
         await session.send_catches()
     caught = [name for name in CATCHES if getattr(session.catches, name)]
+    if session.catches.limit is not None and session.catches.overflow:
+        caught[caught.index("overflow")] += f" beyond {session.catches.limit:g}"
     session.screen.line("catching " + (", ".join(caught) or "nothing"))
+
+
+def _take_limit(words: list[str]) -> float | None:
+    """The number behind 'overflow', taken out of the words."""
+    at = words.index("overflow") + 1 if "overflow" in words else len(words)
+    if at == len(words):
+        return None
+    try:
+        limit = float(words[at])
+    except ValueError:
+        return None
+    del words[at]
+    if not 0 < limit < float("inf"):
+        raise DebuggerError(f"{limit:g} is no limit: write a number above 0")
+    return limit
 
 
 def _split_condition(args: str) -> tuple[str, str | None]:
@@ -164,6 +201,14 @@ def _split_condition(args: str) -> tuple[str, str | None]:
     if re.search(r"\sif$", args):
         raise DebuggerError("there is no condition after 'if'")
     return args, None
+
+
+def _id_and_text(args: str, usage: str) -> tuple[int, str | None]:
+    words = args.split(maxsplit=1)
+    if not words:
+        raise DebuggerError(f"write '{usage}'")
+    (id,) = _ids(words[0])
+    return id, words[1] if len(words) > 1 else None
 
 
 def _ids(text: str) -> list[int]:

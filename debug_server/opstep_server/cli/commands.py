@@ -80,9 +80,32 @@ COMMANDS: tuple[Command, ...] = (
         "turn breakpoints off", "Without a number, all of them.", breaking.disable, "breakpoint",
     ),
     Command(
-        "catch", (), "catch [nan] [inf] [error] | catch off",
+        "hits", (), "hits NUMBER [HITS]",
+        "choose which visits of a breakpoint count",
+        "HITS is a number, or ==, !=, <, <=, >, >= or % and a number: 'hits 1 >= 100', "
+        "'hits 1 % 10'.\nA visit is counted, from 1, when the condition holds; a line once for all "
+        "its ops.\nWithout HITS, every visit stops.",
+        breaking.hits, "breakpoint",
+    ),
+    Command(
+        "log", (), "log NUMBER [MESSAGE]",
+        "write a message instead of stopping",
+        "Braces hold expressions, with a format if you like: 'log 1 loss {X.mean():.3f} at {step}'."
+        "\nWithout a message, the breakpoint stops again.",
+        breaking.log, "breakpoint",
+    ),
+    Command(
+        "watch", (), "watch VARIABLE [changed] [if CONDITION]",
+        "stop after every op that writes a variable",
+        "In any program and block. With 'changed', only when its bytes became others.",
+        breaking.watch, "expression",
+    ),
+    Command(
+        "catch", (), "catch [FAULT…] | catch off",
         "stop at the first op that makes a NaN or an Inf, or that fails",
-        "An op is at fault when its inputs had none. Failing ops are caught from the start.",
+        "FAULT is nan, inf, overflow, 'overflow LIMIT' or error; failing ops are caught from the start.\n"
+        "An op is at fault when its inputs had none.\n"
+        "Without a LIMIT, numbers beyond 65504 are too large: the largest of float16.",
         breaking.catch, "catch",
     ),
     Command(
@@ -115,11 +138,14 @@ COMMANDS: tuple[Command, ...] = (
         "to the next op, over blocks", _TIMES, going.nexti, repeats=True,
     ),
     Command(
-        "finish", ("fin",), "finish",
-        "out of the block, to the op after the one that runs it", "", going.finish,
+        "finish", ("fin",), "finish [iteration | run]",
+        "out of the block, to the op after the one that runs it",
+        "With 'iteration', to the block's next iteration, or behind the loop when there is none.\n"
+        "With 'run', after the last op of the run.",
+        going.finish,
     ),
     Command(
-        "where", ("bt", "backtrace"), "where",
+        "where", ("w", "bt", "backtrace"), "where",
         "show the stack: the op, its blocks, the run, the Python frames",
         "The frame in view is marked with *.", looking.where,
     ),

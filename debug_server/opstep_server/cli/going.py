@@ -54,7 +54,10 @@ async def nexti(session: Session, args: str) -> None:
 
 
 async def finish(session: Session, args: str) -> None:
-    await _step(session, args, "out", "op")
+    modes: dict[str, ResumeMode] = {"": "out", "iteration": "iteration", "run": "run"}
+    if args not in modes:
+        raise DebuggerError("write 'finish', 'finish iteration' or 'finish run'")
+    await _step(session, "", modes[args], "op")
 
 
 async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:

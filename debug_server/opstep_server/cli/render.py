@@ -25,7 +25,9 @@ _REASONS = {
     pb.STOP_ENTRY: "entry",
     pb.STOP_NAN: "NaN",
     pb.STOP_INF: "Inf",
+    pb.STOP_OVERFLOW: "overflow",
     pb.STOP_ERROR: "error",
+    pb.STOP_CODE: "breakpoint() in the program",
 }
 
 
@@ -126,11 +128,15 @@ def where(spec: BreakpointSpec) -> str:
         text = f"{'change' if place.changed else 'write'} of {place.variable}"
     else:
         text = f"#{place.op} of program {place.program}"
-    return f"{text} if {spec.condition}" if spec.condition else text
+    if spec.condition:
+        text += f" if {spec.condition}"
+    return f"{text}, hits {spec.hit_condition.strip()}" if spec.hit_condition else text
 
 
 def breakpoint_line(state: BreakpointState, hint: str = "") -> str:
     text = f"breakpoint {state.id} at {where(state.spec)}"
+    if state.spec.log_message:
+        text = f"log point {state.id} at {where(state.spec)}"
     if state.spec.temporary:
         text = f"temporary {text}"
     if not state.spec.enabled:
@@ -145,7 +151,8 @@ def breakpoint_line(state: BreakpointState, hint: str = "") -> str:
         if first.stack:
             text += f", {op_place(first)}"
     if state.hits:
-        text += f", stopped {state.hits} time{'' if state.hits == 1 else 's'}"
+        what = "logged" if state.spec.log_message else "stopped"
+        text += f", {what} {state.hits} time{'' if state.hits == 1 else 's'}"
     return f"{text}; {state.message}" if state.message else text
 
 

@@ -24,6 +24,7 @@ from opstep_server.debugger import (
     ExecutorLost,
     FaultSpec,
     LaunchTarget,
+    Logged,
     Output,
     ProcessExited,
     ProgramCompiled,
@@ -40,7 +41,7 @@ _PAUSE_SECONDS = 0.2
 # How long a process may take from the end of its connection to its own.
 _END_SECONDS = 1.5
 
-_FAULTS = {pb.STOP_NAN: 3, pb.STOP_INF: 3, pb.STOP_ERROR: 4}
+_FAULTS = {pb.STOP_NAN: 3, pb.STOP_INF: 3, pb.STOP_OVERFLOW: 3, pb.STOP_ERROR: 4}
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,16 @@ class Interrupted:
 class Catches:
     nan: bool = False
     inf: bool = False
+    overflow: bool = False
     # A failing op ends the run anyway: there is never a reason not to look at it first.
     error: bool = True
+    # Of overflow; None: the debugger's own.
+    limit: float | None = None
 
     def specs(self) -> list[FaultSpec]:
         kinds: tuple[Literal["nan", "inf", "error"], ...] = ("nan", "inf", "error")
-        return [FaultSpec(kind) for kind in kinds if getattr(self, kind)]
+        specs = [FaultSpec(kind) for kind in kinds if getattr(self, kind)]
+        return [*specs, FaultSpec("overflow", limit=self.limit)] if self.overflow else specs
 
 
 @dataclass
@@ -262,6 +267,8 @@ class Session:
     def _take(self, event: Event) -> None:
         if isinstance(event, Output):
             self.screen.line(event.text.rstrip("\n"))
+        elif isinstance(event, Logged):
+            self.screen.line(event.text, "yellow" if event.dropped else "")
         elif isinstance(event, ProgramCompiled):
             self._background(self._learn(ProgramRef(event.executor, event.program)))
         elif isinstance(event, BreakpointChanged):
