@@ -27,6 +27,7 @@ THREADS = {
     "conv_shapes": (1, 2),
     "building": (1,),
     "dap_steps": (1,),
+    "transfer": (1,),
     "hook_cost": (1,),
 }
 VARIABLES = ("OPSTEP_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
 
 from opstep_server import expr
 from opstep_server.model import DebuggerError, ProgramRef, Thread
@@ -18,9 +17,7 @@ from opstep_server.wire import debug_pb2 as pb
 _PAGE = 1000
 # Of a tensor in one message, and how many such messages are under way at a time.
 _PIECE = 1 << 20
-_UNDER_WAY = 8
-
-_T = TypeVar("_T")
+_UNDER_WAY = 4
 
 
 class Looking:
@@ -97,10 +94,36 @@ class Looking:
         self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, count: int
     ) -> tuple[bytes, int]:
         """The bytes of the expression's value that there are in that range, and of how many."""
+        pieces: dict[int, bytes] = {}
+        total = await self._read(thread_id, frame, text, offset, count, pieces.__setitem__)
+        return b"".join(pieces[start] for start in sorted(pieces)), total
+
+    async def read_bytes_into(
+        self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, into: bytearray
+    ) -> int:
+        """read_bytes for what is large: fills memory that is there already, and returns how many
+        bytes the value has. What it has not that far leaves the buffer as it is."""
+
+        def take(start: int, data: bytes) -> None:
+            into[start - offset : start - offset + len(data)] = data
+
+        return await self._read(thread_id, frame, text, offset, len(into), take)
+
+    async def _read(
+        self,
+        thread_id: int,
+        frame: int,
+        text: str | pb.Expr,
+        offset: int,
+        count: int,
+        take: Callable[[int, bytes], None],
+    ) -> int:
+        """Hands over the pieces as they come, each with its offset; returns the value's size."""
         parsed = _parsed(text)
         thread, stopped = self._roster.stopped(thread_id)
+        end = offset + count
 
-        async def piece(start: int, end: int) -> pb.Bytes:
+        async def piece(start: int) -> pb.Bytes:
             wanted = pb.ReadBytes(
                 thread=thread.wire_id,
                 stop=stopped.stop,
@@ -109,13 +132,15 @@ class Looking:
                 offset=start,
                 count=min(end - start, _PIECE),
             )
-            return (await self._look(thread, pb.Command(read_bytes=wanted))).bytes
+            got = (await self._look(thread, pb.Command(read_bytes=wanted))).bytes
+            take(start, got.data)
+            return got
 
-        first = await piece(offset, offset + count)
-        end = min(offset + count, first.total)
-        starts = range(offset + len(first.data), end, _PIECE) if first.data else ()
-        rest = await _some_at_a_time(lambda start: piece(start, end), starts)
-        return b"".join([first.data, *(got.data for got in rest)]), first.total
+        first = await piece(offset)
+        end = min(end, first.total)
+        if first.data:
+            await _some_at_a_time(piece, range(offset + len(first.data), end, _PIECE))
+        return first.total
 
     async def write_bytes(
         self, thread_id: int, frame: int, target: str | pb.Expr, offset: int, data: bytes
@@ -193,17 +218,17 @@ async def _give_up(thread: Thread, command: int) -> None:
         await thread.executor.ask(pb.Command(cancel=pb.Cancel(command=command)))
 
 
-async def _some_at_a_time(work: Callable[[int], Awaitable[_T]], items: Iterable[int]) -> list[_T]:
-    """What `work` gives for each; when one fails the others are given up."""
-    window = asyncio.Semaphore(_UNDER_WAY)
+async def _some_at_a_time(work: Callable[[int], Awaitable[object]], items: Iterable[int]) -> None:
+    """Does the work for each; when one fails the others are given up."""
+    left = iter(items)
 
-    async def one(item: int) -> _T:
-        async with window:
-            return await work(item)
+    async def one_by_one() -> None:
+        for item in left:
+            await work(item)
 
-    tasks = [asyncio.create_task(one(item)) for item in items]
+    tasks = [asyncio.create_task(one_by_one()) for _ in range(_UNDER_WAY)]
     try:
-        return await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()

@@ -72,6 +72,9 @@ def test_bytes_of_any_size_come_in_pieces_and_in_order():
         size = len(memory.data)
         assert await s.debugger.read_bytes(1, 0, "w", 0, size) == (memory.data, size)
         assert all(len(memory.read(c)["bytes"].data) <= 3 << 20 for c in executor.commands)
+        buffer = bytearray(size)
+        assert await s.debugger.read_bytes_into(1, 0, "w", 9, buffer) == size
+        assert buffer == memory.data[9:] + bytes(9)  # Behind the end nothing is written.
         data, total = await s.debugger.read_bytes(1, 0, "w", 17, 3_000_000)
         assert (data, total) == (memory.data[17:3_000_017], size)
         # What lies behind the end is not there; that is no error, and all there is comes.
