@@ -1,7 +1,9 @@
 // Which ops a breakpoint binds to, where a line is entered, and what is said when nothing fits.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 
 #include "debug/breakpoints.h"
 #include "debug/filters.h"
@@ -204,6 +206,18 @@ void Counts(Fixture& f) {
     b.set_temporary(true);
   });
   Check(!hits()->Visit(), "another one begins");
+  proto::HitCondition wanted;
+  wanted.set_count(20000);
+  HitCount shared(wanted);
+  std::atomic<int> reached{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) reached += shared.Visit();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Check(reached == 1 && !shared.Visit(), "threads count together");
 }
 
 void LogPoints(Fixture& f) {

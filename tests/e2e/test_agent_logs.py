@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from debugged import debugged, marked
 
-from opstep_server.model import BreakpointSpec, DataWhere, PatternWhere
+from opstep_server.model import BreakpointSpec, DataWhere, FaultSpec, PatternWhere
 from opstep_server.wire import debug_pb2 as pb
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -76,5 +77,34 @@ def test_what_was_logged_before_a_stop_is_read_before_it() -> None:
             await run.debugger.remove_breakpoint(1)
             await run.end()
             assert len(run.logs) == 6
+
+    asyncio.run(run())
+
+
+def test_nothing_is_perturbed_by_looking_and_writing(tmp_path: Path) -> None:
+    async def run() -> None:
+        specs = [
+            BreakpointSpec(PatternWhere("*"), log_message="{op.type} {step}"),
+            BreakpointSpec(PatternWhere("matmul"), log_message="{out.mean()} {norm(X)}"),
+            BreakpointSpec(DataWhere("fc_0.w", changed=True), hit_condition=">= 1000000"),
+            BreakpointSpec(DataWhere("fc_1.b"), condition="step > 1000000"),
+        ]
+        faults = [FaultSpec("overflow", limit=1e30), FaultSpec("nan"), FaultSpec("inf")]
+        results = []
+        for on in (True, False):
+            mark = tmp_path / str(on)
+            async with debugged(
+                "mlp.py",
+                "--steps",
+                "200",
+                "--mark",
+                str(mark),
+                breakpoints=specs if on else [],
+                faults=faults if on else [],
+            ) as run:
+                await run.end()
+                assert bool(run.logs) is on
+            results.append(mark.read_text())
+        assert results[0] == results[1]
 
     asyncio.run(run())
