@@ -28,6 +28,7 @@ THREADS = {
     "building": (1,),
     "dap_steps": (1,),
     "transfer": (1,),
+    "watching": (1,),
     "hook_cost": (1,),
 }
 VARIABLES = ("OPSTEP_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
