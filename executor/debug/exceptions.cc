@@ -119,7 +119,7 @@ BadNumbers LookAtRewritten(const FrameView& frame, const std::vector<FaultBindin
 }
 
 std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultBinding>& wanted,
-                                const BadNumbers& before) {
+                                const BadNumbers& before, bool* clean) {
   const Args args(*frame.top().instruction);
   const bool sizes = Wants(wanted, proto::FAULT_OVERFLOW);
   const bool others = Wants(wanted, proto::FAULT_NAN) || Wants(wanted, proto::FAULT_INF);
@@ -134,7 +134,8 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
   const bool beyond = std::any_of(wanted.begin(), wanted.end(), [&](const FaultBinding& fault) {
     return fault.kind == proto::FAULT_OVERFLOW && largest > fault.limit;
   });
-  if (!bad && !beyond) return std::nullopt;
+  *clean = !bad && !beyond;
+  if (*clean) return std::nullopt;
 
   BadNumbers in = before;
   for (uint32_t slot : args.in) {

@@ -35,9 +35,10 @@ struct Finding {
 BadNumbers LookAtRewritten(const FrameView& frame, const std::vector<FaultBinding>& wanted);
 
 // Has the op just made a fault that is wanted: in an output and in no input? `before` is what
-// LookAtRewritten found. A condition that cannot be evaluated holds, and the message says so.
+// LookAtRewritten found; `clean` is set when no output has a fault, wherever it came from. A
+// condition that cannot be evaluated holds, and the message says so.
 std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultBinding>& wanted,
-                                const BadNumbers& before);
+                                const BadNumbers& before, bool* clean);
 
 // Is the op's error one that is wanted? `failure` tells of a condition that cannot be evaluated.
 bool WantsError(const FrameView& frame, const std::vector<FaultBinding>& wanted,

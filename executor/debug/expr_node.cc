@@ -17,7 +17,8 @@ struct ConstantNode : Node {
 struct SlotValue : Node {
   uint32_t slot = 0;
 
-  Value Eval(Context& context) const override {
+  Value Eval(Context& context) const override { return Value::Of(Find(context)); }
+  const Tensor& Find(Context& context) const {
     const FrameView& frame = context.env->frame;
     const Instruction* by = nullptr;
     const ValueState state = frame.StateOf(slot, &by);
@@ -26,7 +27,7 @@ struct SlotValue : Node {
     const Tensor& tensor = frame.tensor(slot);
     if (!tensor && tensor.numel > 0) [[unlikely]]
       FailAbsent(frame, slot, ValueState::kNotWritten, nullptr);
-    return Value::Of(tensor);
+    return tensor;
   }
   uint32_t Target(Context&) const override { return slot; }
 
@@ -103,8 +104,15 @@ struct LogicValue : Node {
 struct IndexValue : Node {
   NodePtr value;
   std::vector<SubscriptNodes> subscripts;
+  // When a variable is indexed with numbers: conditions on one element need no memory.
+  const SlotValue* slot = nullptr;
+  std::vector<int64_t> element;
 
   Value Eval(Context& context) const override {
+    if (slot != nullptr) {
+      const Tensor& tensor = slot->Find(context);
+      if (const char* found = ElementOf(tensor)) return LoadScalar(tensor.dtype, found);
+    }
     const Value x = value->Eval(context);
     return Index(x, Resolve(context, 0), context.budget);
   }
@@ -121,6 +129,19 @@ struct IndexValue : Node {
   }
 
  private:
+  // Null when the numbers do not choose one of its elements.
+  const char* ElementOf(const Tensor& tensor) const {
+    if (static_cast<int>(element.size()) != tensor.dims.rank()) return nullptr;
+    int64_t at = 0;
+    for (size_t axis = 0; axis < element.size(); ++axis) {
+      const int64_t size = tensor.dims[static_cast<int>(axis)];
+      const int64_t i = element[axis] < 0 ? element[axis] + size : element[axis];
+      if (i < 0 || i >= size) return nullptr;
+      at = at * size + i;
+    }
+    return tensor.as<char>() + static_cast<size_t>(at) * SizeOf(tensor.dtype);
+  }
+
   // X[1] of a slot that holds several variables names one of them: that, and how many subscripts
   // it took.
   std::pair<const Node*, size_t> Chosen(Context& context) const {
@@ -271,6 +292,15 @@ NodePtr IndexNode(NodePtr value, std::vector<SubscriptNodes> subscripts) {
   auto node = std::make_unique<IndexValue>();
   node->value = std::move(value);
   node->subscripts = std::move(subscripts);
+  node->slot = dynamic_cast<const SlotValue*>(node->value.get());
+  for (const SubscriptNodes& s : node->subscripts) {
+    const auto* number = dynamic_cast<const ConstantNode*>(s.index.get());
+    if (number == nullptr || number->value.kind != Value::Kind::kInt) {
+      node->slot = nullptr;
+      break;
+    }
+    node->element.push_back(number->value.i);
+  }
   return node;
 }
 

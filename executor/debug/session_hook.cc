@@ -111,6 +111,8 @@ void Session::EnterBlock(const FrameView& frame) {
       thread.before.clear();
       thread.contents.clear();
       thread.fired.clear();
+      if (std::exchange(thread.latest_plan, frame.plan().id) != frame.plan().id)
+        thread.clean.clear();
     }
     if (!settled_) WaitForWelcome();
     Lock lock(mutex_);
@@ -210,7 +212,10 @@ void Session::BeforeOp(FrameEditor& frame) {
     // After the stop: whoever stopped here may have edited what the op will overwrite.
     const Instruction* instruction = frame.top().instruction;
     if (rewrites && !work->faults.empty()) {
-      thread.before[instruction] = LookAtRewritten(frame, work->faults);
+      const auto clean = thread.clean.find(instruction);
+      const bool known = clean != thread.clean.end() && clean->second.work == work &&
+                         clean->second.step + 1 == frame.step();
+      thread.before[instruction] = known ? BadNumbers{} : LookAtRewritten(frame, work->faults);
     }
     for (uint32_t slot : work->written) {
       thread.contents[{instruction, slot}] = LookAt(frame, slot);
@@ -237,8 +242,15 @@ void Session::AfterOp(FrameEditor& frame) {
     }
     if (work) {
       if (!work->faults.empty()) {
-        const auto before = thread.before.extract(frame.top().instruction);
-        auto found = FindMade(frame, work->faults, before ? before.mapped() : BadNumbers{});
+        const Instruction* instruction = frame.top().instruction;
+        auto before = thread.before.extract(instruction);
+        bool clean = false;
+        auto found = FindMade(frame, work->faults, before ? before.mapped() : BadNumbers{}, &clean);
+        if (before && clean) {
+          thread.clean[instruction] = {work, frame.step()};
+        } else if (before) {
+          thread.clean.erase(instruction);
+        }
         if (found) {
           request.reason = found->reason;
           request.message = std::move(found->message);
@@ -290,6 +302,7 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   }
   Announce(thread);
   thread.stepper.Cancel();
+  thread.clean.clear();  // Values may be edited.
   stopped.set_thread(thread.id);
   stopped.set_stop(++last_stop_);
   stopped.set_reason(*request.reason);

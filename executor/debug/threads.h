@@ -11,7 +11,7 @@
 
 #include "debug.pb.h"
 #include "debug/data_watch.h"
-#include "debug/exceptions.h"
+#include "debug/plans.h"
 #include "debug/stepping.h"
 
 namespace opstep {
@@ -27,6 +27,15 @@ struct ThreadState {
   bool unwinding = false;
   // What was in the inputs that an op overwrites.
   std::unordered_map<const Instruction*, BadNumbers> before;
+  // Ops of the latest plan that left nothing bad in an input that they overwrote, and in which run
+  // of the program: the next one finds it so and need not look again. Python may write to a
+  // variable in between; what is bad in it then is told of the op that writes it next.
+  struct Clean {
+    std::shared_ptr<const OpWork> work;
+    uint64_t step;
+  };
+  std::unordered_map<const Instruction*, Clean> clean;
+  uint64_t latest_plan = 0;
   // What was in the variables of data breakpoints, by op and slot.
   std::map<std::pair<const Instruction*, uint32_t>, Content> contents;
   // Where each line breakpoint stopped last: the entry into a block and a run of ops, as a number.
