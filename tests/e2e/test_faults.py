@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -168,12 +169,9 @@ def test_an_executor_that_stands_still_is_told_and_comes_back(tmp_path: Path) ->
 def usage(pid: int) -> tuple[int, int, int]:
     """Threads, descriptors and resident kilobytes of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
-    numbers = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if ":" in line}
-    return (
-        int(numbers["Threads"]),
-        len(os.listdir(f"/proc/{pid}/fd")),
-        int(numbers["RssAnon"]),
-    )
+    numbers = dict(re.findall(r"^(Threads|RssAnon):\s*(\d+)", status, re.MULTILINE))
+    descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+    return int(numbers["Threads"]), descriptors, int(numbers["RssAnon"])
 
 
 @pytest.mark.slow
