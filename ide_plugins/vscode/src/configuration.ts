@@ -43,6 +43,9 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
   ): Promise<vscode.DebugConfiguration | undefined> {
     const fromNothing = !given.type && !given.request && !given.name;
     const configuration = fromNothing ? { ...CURRENT_FILE } : given;
+    if (configuration.request === "attach") {
+      return configuration;
+    }
     if (configuration["program"] === "${file}" || !configuration["program"]) {
       const document = vscode.window.activeTextEditor?.document;
       if (document?.languageId !== "python" || document.uri.scheme !== "file") {
@@ -57,8 +60,11 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
     folder: vscode.WorkspaceFolder | undefined,
     configuration: vscode.DebugConfiguration,
   ): Promise<vscode.DebugConfiguration | undefined> {
+    if (configuration.request === "attach") {
+      return this.attaching(folder ?? vscode.workspace.workspaceFolders?.[0], configuration);
+    }
     if (configuration.request !== "launch") {
-      return refuse(`opstep has no "${configuration.request}" request: write "request": "launch".`);
+      return refuse(`opstep has no "${configuration.request}" request: write "launch" or "attach".`);
     }
     const program = String(configuration["program"]);
     const home =
@@ -79,6 +85,20 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
       cwd: path.resolve(base, (configuration["cwd"] as string | undefined) ?? base),
       python,
     };
+  }
+
+  private async attaching(
+    folder: vscode.WorkspaceFolder | undefined,
+    configuration: vscode.DebugConfiguration,
+  ): Promise<vscode.DebugConfiguration | undefined> {
+    const python = await chooseInterpreter(configuration["python"] as string | undefined, folder);
+    const problem = await checkInterpreter(python, this.safeDirectory);
+    if (problem) {
+      return refuse(problem.message, problem.installCommand);
+    }
+    // An input box gives text.
+    const pid = configuration["pid"] as number | string | undefined;
+    return { ...configuration, ...(pid === undefined ? {} : { pid: Number(pid) }), python };
   }
 }
 
