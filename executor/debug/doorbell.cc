@@ -239,6 +239,7 @@ void DoorbellClose() {
 
 void DoorbellForgetAfterFork() {
   bell_mutex = new std::mutex;
+  opened = false;
   Bell* const bell = the_bell.exchange(nullptr);
   if (!bell) return;
   // The object is kept for ever, its thread does not exist here. The descriptors are copies.
@@ -251,9 +252,7 @@ void DoorbellAfterFork() {
   if (!of_parent.load(std::memory_order_relaxed)) [[likely]]
     return;
   Bell* const parents = of_parent.exchange(nullptr);
-  if (!parents) return;
-  opened = false;
-  DoorbellOpen(parents->options);
+  if (parents) DoorbellOpen(parents->options);
 }
 
 }  // namespace opstep

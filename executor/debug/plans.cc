@@ -143,6 +143,20 @@ bool IsQuiet(const proto::OpDesc& op) {
   return def != nullptr && def->role == OpRole::kPush;
 }
 
+proto::ProgramEvent Describe(const Plan& plan) {
+  proto::ProgramEvent event;
+  event.set_program(plan.program_id);
+  event.set_name(plan.program_name);
+  event.set_version(plan.program_version);
+  int ops = 0;
+  for (const proto::BlockDesc& block : plan.desc.blocks()) ops += block.ops_size();
+  event.set_op_count(static_cast<uint32_t>(ops));
+  event.set_block_count(static_cast<uint32_t>(plan.desc.blocks_size()));
+  event.set_planned_bytes(plan.fast_bytes);
+  event.set_compile_ms(plan.compile_ms);
+  return event;
+}
+
 void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info) {
   info->set_id(op.id());
   info->set_name(op.name());

@@ -100,6 +100,8 @@ class Plans {
 // Does the op only save a value for the gradient?
 bool IsQuiet(const proto::OpDesc& op);
 
+// What the wire tells of a plan's program.
+proto::ProgramEvent Describe(const Plan& plan);
 // What the wire tells of an op.
 void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info);
 

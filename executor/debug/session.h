@@ -73,7 +73,7 @@ class Session final : public Hook,
   using Lock = std::unique_lock<std::mutex>;
   struct Request;
 
-  // session.cc; all but WaitForWelcome with the lock held.
+  // session.cc and session_commands.cc; all but WaitForWelcome with the lock held.
   void WaitForWelcome();
   void Leave(bool go_on);
   void Arrive();

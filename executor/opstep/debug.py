@@ -167,6 +167,8 @@ def _rank() -> int:
 
 
 def _in_child() -> None:
+    global _doorbell_is_open
+    _doorbell_is_open = False
     _core.debug_forget_after_fork()
     _core.set_main_thread(threading.main_thread().ident)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from harness import Failure, Session
-from remote import OPSTEP, SECONDS, Script, attach, wait_until
+from harness import Failure, Session, marker
+from remote import OPSTEP, PROGRAMS, SECONDS, Script, attach, wait_until
 
 from opstep_server import doorbell
 from opstep_server.debugger import Debugger
@@ -217,8 +218,6 @@ def test_a_caller_that_talks_nonsense_does_not_block_the_door(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: bytes
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    import socket
-
     with Script(tmp_path).ready() as script, socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(tmp_path / "opstep" / str(script.pid)))
         caller.sendall(noise[:60_000])
@@ -254,6 +253,12 @@ def test_a_process_that_may_only_be_logged(tmp_path: Path) -> None:
             assert wait_until(lambda: bool(session.request("threads")["threads"]))
             thread = session.request("threads")["threads"][0]["id"]
             assert "never stops" in session.fails("pause", {"threadId": thread}).sentence
+            # A log message is allowed.
+            path = PROGRAMS / "forever.py"
+            line = {"line": marker(path, "tanh"), "logMessage": "of shape {X.shape}"}
+            source = {"source": {"path": str(path)}, "breakpoints": [line]}
+            session.request("setBreakpoints", source)
+            session.event("output", lambda body: "of shape [4]" in body["output"])
             session.no_event("stopped")
             session.request("disconnect")
         assert "done" in script.finish()
@@ -340,6 +345,7 @@ exe.run(main, feed=feed, fetch_list=[y])
 pid = os.fork()
 if pid == 0:
     until = sys.argv[2]
+    assert not opstep.debug.attached() and not opstep.debug.wait_for_client(0.01)
     exe.run(main, feed=feed, fetch_list=[y])
     print("first run", os.getpid(), flush=True)
     while not os.path.exists(until):
