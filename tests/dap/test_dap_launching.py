@@ -90,6 +90,23 @@ def test_a_program_in_a_terminal_is_terminated(script: Path, terminal: Terminal)
     assert terminal.processes[0].wait(5) == 128 + signal.SIGTERM
 
 
+@pytest.mark.parametrize("how", ["vanish", "disconnect", "let go"])
+def test_a_client_that_leaves_a_program_in_its_terminal(
+    script: Path, terminal: Terminal, how: str
+) -> None:
+    with Session() as session:
+        session.answers["runInTerminal"] = terminal
+        session.start(script, "--runs", "50", "--pause-each", "0.01", console="integratedTerminal")
+        session.event("thread")
+        if how == "vanish":
+            session.vanish()
+        else:
+            session.request("disconnect", {"terminateDebuggee": how == "disconnect"})
+        assert session.wait_for_end() == 0
+    code = terminal.processes[0].wait(20)
+    assert code == (0 if how == "let go" else 128 + signal.SIGTERM)
+
+
 def test_a_terminal_that_is_closed_is_the_end(script: Path, terminal: Terminal) -> None:
     with Session() as session:
         session.answers["runInTerminal"] = terminal

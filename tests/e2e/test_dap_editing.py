@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Session, marker
+import pytest
+from harness import Failure, Session, marker
 
 Json = dict[str, Any]
 
@@ -154,3 +155,31 @@ def test_programs_are_modules_and_files_are_sources(programs: Path) -> None:
         lines = [location["line"] for location in locations["breakpoints"]]
         for name in ("inside", "first", "second", "loss"):
             assert marker(script, name) in lines
+
+
+def test_slow_looking_is_shown_and_given_up(tmp_path: Path) -> None:
+    script = tmp_path / "large.py"
+    script.write_text(
+        "import numpy as np\nimport opstep\nfrom opstep import layers\n"
+        'x = layers.data("x", shape=[4000, 2000])\n'
+        "y = layers.reduce_sum(x)  # @sum\n"
+        'opstep.Executor().run(feed={"x": np.ones((4000, 2000), np.float32)}, fetch_list=[y])\n'
+    )
+    with Session() as session:
+        session.start(script, lines=at(script, "sum"))
+        stop = session.stopped("breakpoint")
+        frame = session.top(stop["threadId"])["id"]
+        slow = " + ".join(["exp(log(exp(x))).sum()"] * 30)
+        for how in ("cancel", "step"):
+            seq = session.send("evaluate", {"expression": slow, "frameId": frame})
+            started = session.event("progressStart")
+            assert started["requestId"] == seq
+            if how == "cancel":
+                session.request("cancel", {"requestId": seq})
+            else:
+                session.request("next", {"threadId": stop["threadId"]})
+            with pytest.raises(Failure, match="evaluate was cancelled"):
+                session.response(seq)
+            session.event("progressEnd")
+            if how == "cancel":
+                assert session.evaluate("x.size", frame)["result"] == "8000000"

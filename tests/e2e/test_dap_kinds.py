@@ -220,3 +220,16 @@ def test_one_thread_steps_while_the_other_waits(programs: Path) -> None:
         # A step of one without that lets the other go on.
         session.request("next", {"threadId": first})
         session.event("continued", lambda body: body["threadId"] == second)
+
+
+def test_a_breakpoint_in_the_program_itself(programs: Path) -> None:
+    script = programs / "marked.py"
+    with Session() as session:
+        session.start(script)
+        for _ in range(2):
+            stop = session.stopped("breakpoint")
+            assert stop["description"] == "Paused on opstep.debug.breakpoint()"
+            assert "hitBreakpointIds" not in stop
+            assert session.top(stop["threadId"])["line"] == marker(script, "marked")
+            go_on(session, stop)
+        assert session.ends() == 0

@@ -83,7 +83,7 @@ class Lifecycle:
         self._restarting = True
         try:
             await self._session.debugger.terminate()
-            self._exited.clear()
+            self._launched = False
             await self._configure(launch)
             await self._start(launch)
         except (DebuggerError, RequestError, OSError) as error:
