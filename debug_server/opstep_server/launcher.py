@@ -14,7 +14,11 @@ import sys
 
 def main(address: str, command: list[str]) -> int:
     with socket.socket(socket.AF_UNIX) as debugger:
-        debugger.connect(address)
+        try:
+            debugger.connect(address)
+        except OSError as error:
+            print(f"opstep: the debugger waits no longer: {error.strerror}", file=sys.stderr)
+            return 1
         try:
             child = subprocess.Popen(command)
         except OSError as error:

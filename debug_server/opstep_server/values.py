@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import struct
 from collections.abc import Sequence
@@ -74,9 +75,19 @@ def as_array(tensor: pb.Tensor) -> str:
     # NumPy has no bfloat16, and a float32 holds each of them.
     wide = program_pb2.FLOAT32 if tensor.dtype == program_pb2.BFLOAT16 else tensor.dtype
     texts = [_exactly(element, wide) for element in elements(tensor)]
-    nested = _nested(texts, list(tensor.dims)) if tensor.dims else texts[0]
+    head = "np.array("
+    nested = _nested(texts, list(tensor.dims), len(head)) if tensor.dims else texts[0]
     name = dtype_name(wide)
-    return f"np.array({nested}, dtype=np.{'bool_' if name == 'bool' else name})"
+    return f"{head}{nested}, dtype=np.{'bool_' if name == 'bool' else name})"
+
+
+def as_number(value: float) -> str:
+    """All its digits; elements of tensors are float32 as a rule, and shorter as such."""
+    try:
+        single = struct.unpack("f", struct.pack("f", value))[0] == value
+    except OverflowError:
+        single = False
+    return _exactly(value, program_pb2.FLOAT32 if single else program_pb2.FLOAT64)
 
 
 def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
@@ -130,10 +141,11 @@ def _exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
     if not math.isfinite(value):
         return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
     code, _ = _FORMATS[dtype]
-    for digits in range(1, 10):
+    for digits in range(1, 10) if code != "d" and value else ():
         text = f"{value:.{digits}g}"
-        if code != "d" and struct.pack(code, float(text)) == struct.pack(code, value):
-            return text
+        with contextlib.suppress(OverflowError):  # Rounded up from the largest there is.
+            if struct.pack(code, float(text)) == struct.pack(code, value):
+                return text
     return repr(value)
 
 

@@ -105,6 +105,8 @@ def test_bytes_are_read_and_written(programs: Path) -> None:
         # The clipboard's text is the same tensor.
         copied = session.evaluate("x", frame, "clipboard")["result"]
         assert np.array_equal(eval(copied, {"np": np}), expected)
+        copied = session.evaluate("x[3, 4]", frame, "clipboard")["result"]
+        assert np.float32(copied) == expected[3, 4]
         # A value that is not there has no bytes.
         outputs = session.scopes(frame)["Outputs"]
         out = child(session, outputs, "out")
@@ -125,6 +127,10 @@ def test_names_are_completed_and_hovers_computed_nowhere(programs: Path) -> None
 
         assert {"x", "label", "step", "X", "Y"} <= set(complete(""))
         assert "fc_0.w" in complete("norm(fc_0.")
+        arguments = {"text": "fc_0.w@", "column": 8, "frameId": frame}
+        (gradient,) = session.request("completions", arguments)["targets"]
+        assert gradient["label"] == "fc_0.w@grad"
+        assert gradient["text"] == 'var("fc_0.w@grad")'
         assert "mean" in complete("x.me")
         assert session.evaluate("x", frame, "hover")["result"].startswith("float32[16, 8]")
         arguments = {"expression": "norm(x)", "frameId": frame, "context": "hover"}

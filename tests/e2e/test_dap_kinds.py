@@ -158,6 +158,23 @@ def test_filters_with_conditions_and_a_limit(programs: Path) -> None:
         assert info["exceptionId"] == "overflow"
 
 
+def test_a_filter_whose_condition_fits_no_op_is_told(programs: Path) -> None:
+    script = programs / "make_nan.py"
+    with Session() as session:
+        session.initialize()
+        launched = session.send("launch", {"program": str(script)})
+        options = [{"filterId": "nan", "condition": "no_such > 1"}]
+        body = session.request("setExceptionBreakpoints", {"filters": [], "filterOptions": options})
+        (answer,) = body["breakpoints"]
+        assert answer["verified"] is True
+        session.request("configurationDone")
+        session.response(launched)
+        changed = session.event("breakpoint")["breakpoint"]
+        assert (changed["id"], changed["verified"]) == (answer["id"], False)
+        assert "no_such" in changed["message"]
+        assert session.ends() == 0
+
+
 def test_lines_that_led_to_an_op_are_frames(programs: Path) -> None:
     script = programs / "helper.py"
     with Session() as session:

@@ -88,3 +88,45 @@ def test_bfloat16_elements():
 
 def test_type_name_has_a_mark_for_unknown_sizes():
     assert values.type_name(1, [-1, 10]) == "float32[?, 10]"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[0.1, -1e-30], [np.inf, -0.0], [np.finfo(F32).max, np.finfo(F32).tiny]], F32),
+        np.array([1 / 3, -0.0, 1e100, np.nan], np.float64),
+        np.array([0.1, 65504, 6e-8], np.float16),
+        np.array([[[1], [2**62]]], np.int64),
+        np.array([True, False]),
+        np.array(2.5, F32),
+        np.zeros((2, 0), F32),
+    ],
+)
+def test_a_copied_tensor_is_the_same_in_python(array: np.ndarray) -> None:
+    copied = eval(values.as_array(tensor(array).tensor), {"np": np})
+    assert copied.dtype == array.dtype
+    assert copied.shape == array.shape
+    assert copied.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (float(F32(0.1)), "0.1"),
+        (0.1, "0.1"),
+        (1 / 3, "0.3333333333333333"),
+        (1e300, "1e+300"),
+        (5.0, "5"),
+        (float("-inf"), "-np.inf"),
+    ],
+)
+def test_a_copied_number_has_all_its_digits(number: float, text: str) -> None:
+    assert values.as_number(number) == text
+
+
+def test_elements_as_bits() -> None:
+    vector = tensor(np.array([1, -2, np.nan], F32))
+    bits = values.describe(vector, vector.tensor.dtype)
+    assert bits == "float32[3] [0x3f800000, 0xc0000000, 0x7fc00000]"
+    vector = tensor(np.array([-1, 255], np.int16))
+    assert values.describe(vector, vector.tensor.dtype) == "int16[2] [0xffff, 0x00ff]"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.rules import Run, request
+from opstep_server.dap.showing import typed_name
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 from opstep_server.wire import debug_pb2 as pb
 
@@ -43,10 +44,15 @@ class Completion:
         targets: dict[str, types.CompletionItem] = {}
         for typed, label, kind in [*_whole(names, word), *_attributes(word)]:
             length = len(typed)
-            targets.setdefault(
-                label,
-                {"label": label, "type": kind, "start": start - length, "length": length},
-            )
+            item: types.CompletionItem = {
+                "label": label,
+                "type": kind,
+                "start": start - length,
+                "length": length,
+            }
+            if kind == "variable" and typed_name(label) != label:
+                item["text"] = typed_name(label)
+            targets.setdefault(label, item)
         return {"targets": list(targets.values())[:MAX_TARGETS]}
 
     async def _names(self, handle: int | None) -> pb.Names:

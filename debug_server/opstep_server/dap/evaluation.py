@@ -53,6 +53,8 @@ class Evaluation:
         if context == "clipboard" and value.WhichOneof("kind") == "tensor":
             copy = await self._copy(ref.stop, frame, text, parsed, value.tensor)
             return {"result": copy, "variablesReference": 0}
+        if context == "clipboard" and value.WhichOneof("kind") == "f":
+            return {"result": values.as_number(value.f), "variablesReference": 0}
         shown = self._session.showing.value(
             ref.stop, frame, value, parsed, indexable(text), hex=hex
         )
