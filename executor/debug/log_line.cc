@@ -6,7 +6,7 @@ namespace {
 // What the server shows with its elements.
 constexpr uint64_t kElements = 8;
 // A record is a line for people: what is larger was not meant.
-constexpr size_t kMaxPartBytes = 16 << 10;
+constexpr size_t kMostBytes = 64 << 10;
 
 }  // namespace
 
@@ -32,6 +32,7 @@ std::shared_ptr<const LogLine> LogLine::Bind(const proto::LogMessage& message, c
 }
 
 void LogLine::Write(const FrameView& frame, proto::LogRecord* record) const {
+  size_t bytes = 0;
   for (const Piece& piece : pieces_) {
     proto::LogPart* part = record->add_parts();
     if (piece.failed) {
@@ -41,10 +42,14 @@ void LogLine::Write(const FrameView& frame, proto::LogRecord* record) const {
     } else {
       try {
         piece.value->Evaluate({frame, frame.top()}, kElements, 0, 0, part->mutable_value());
-        if (part->ByteSizeLong() > kMaxPartBytes) part->set_error("too large for a log message");
       } catch (const Error& error) {
         part->set_error(error.what());
       }
+    }
+    bytes += part->ByteSizeLong();
+    if (bytes > kMostBytes) {
+      part->set_error("the rest is too long for a log message");
+      return;
     }
   }
 }
