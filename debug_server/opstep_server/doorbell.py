@@ -35,11 +35,12 @@ class Running:
 
 def folders() -> list[str]:
     """Where doorbells are: those that are there and are only ours."""
-    places = []
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        places.append(os.path.join(runtime, "opstep"))
-    places.append(f"/tmp/opstep-{os.geteuid()}")
-    return [place for place in places if is_private(place)]
+    user = os.geteuid()
+    # The process may have been started where the variable was set, or was not.
+    runtimes = [os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"]
+    places = [os.path.join(runtime, "opstep") for runtime in runtimes if runtime]
+    places.append(f"/tmp/opstep-{user}")
+    return [place for place in dict.fromkeys(places) if is_private(place)]
 
 
 async def running() -> list[Running]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
@@ -220,13 +219,3 @@ def test_a_client_that_vanishes_takes_its_script_along(tmp_path: Path) -> None:
             pid = client.event("process")["systemProcessId"]
             client.vanish()
         assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
-
-
-def test_tcp_messages_go_out_at_once(tmp_path: Path) -> None:
-    with Server("dap", "--listen", "127.0.0.1:0") as server:
-        ends = Path("/proc/net/tcp").read_text()
-        port = int(server.clients.rpartition(":")[2])
-        assert f":{port:04X}" in ends
-        with server.connect() as client:
-            assert client.getpeername() == ("127.0.0.1", port)
-            assert client.family == socket.AF_INET
