@@ -108,3 +108,50 @@ def test_stop_on_entry(programs: Path) -> None:
         assert session.stack(stop["threadId"])[1]["name"] == "run 1 of startup"
         session.request("continue", {"threadId": stop["threadId"]})
         assert session.ends() == 0
+
+
+def test_into_out_of_and_over_a_branch(programs: Path) -> None:
+    script = programs / "branch.py"
+    with Session() as session:
+        session.start(script, functions=[{"name": "cond"}])
+        thread = session.stopped("function breakpoint")["threadId"]
+        assert session.top(thread)["line"] == marker(script, "cond")
+        # Into the branch that is taken, along its lines, and out of it.
+        assert session.step("stepIn", thread)["line"] == marker(script, "grow")
+        assert session.stack(thread)[0]["name"].startswith("add_0 (add)")
+        assert session.step("next", thread)["line"] == marker(script, "square")
+        assert session.step("stepOut", thread)["line"] == marker(script, "after")
+        session.request("continue", {"threadId": thread})
+        session.stopped("function breakpoint")
+        assert session.step("next", thread, "instruction")["line"] == marker(script, "after")
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+        assert session.output == "result 8\nresult 2\n"
+
+
+def test_a_branch_that_is_not_taken_is_not_stepped_into(programs: Path) -> None:
+    script = programs / "branch.py"
+    with Session() as session:
+        session.start(script, functions=[{"name": "cond", "condition": "step == 2"}])
+        thread = session.stopped("function breakpoint")["threadId"]
+        targets = session.request("stepInTargets", {"frameId": session.top(thread)["id"]})
+        grow, shrink = targets["targets"]
+        session.request("stepIn", {"threadId": thread, "targetId": grow["id"]})
+        session.stopped("step")
+        assert session.top(thread)["line"] == marker(script, "after")
+        assert shrink["id"] != grow["id"]
+
+
+def test_over_and_into_a_recurrent_op(programs: Path) -> None:
+    script = programs / "blocks.py"
+    with Session() as session:
+        session.start(script, functions=[{"name": "recurrent_0"}])
+        thread = session.stopped("function breakpoint")["threadId"]
+        top = session.step("stepIn", thread, "instruction")
+        assert top["line"] == marker(script, "step")
+        assert session.stack(thread)[1]["name"] == "recurrent_0 body, iteration 0"
+        session.step("stepOut", thread)
+        assert session.stack(thread)[1]["name"] == "run 1 of main"
+        session.request("restart")
+        thread = session.stopped("function breakpoint")["threadId"]
+        assert "reduce_sum" in session.step("next", thread, "instruction")["name"]
