@@ -58,6 +58,14 @@ class Endpoint:
     key_file: str = ""
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
+    # The token file is one that was made for it.
+    made: bool = False
+
+    def forget(self) -> None:
+        """Nobody listens there any more: a token that was made for it opens nothing."""
+        if self.made:
+            with contextlib.suppress(OSError):
+                os.unlink(self.token_file)
 
     def admits(self, token: str | None) -> bool:
         if not self.token:
@@ -100,7 +108,8 @@ def listening(
         )
     if where.path and _answers(where.path):
         raise DebuggerError(f"something else is listening at {address}: choose another place")
-    if not where.path and not token_file:
+    made = not where.path and not token_file
+    if made:
         token_file = make_token_file()
     return Endpoint(
         where,
@@ -110,6 +119,7 @@ def listening(
         key or "",
         _read(cert, "the TLS certificate") if cert else b"",
         _read_private(key, "the TLS key") if key else b"",
+        made,
     )
 
 

@@ -163,6 +163,7 @@ class Server:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._servers: list[grpc.aio.Server] = []
+        self._endpoints: list[Endpoint] = []
         self._folder = ""
         self._readers: set[asyncio.Task[str]] = set()
         self._recorder = recording.from_environment()
@@ -210,6 +211,7 @@ class Server:
             raise DebuggerError(f"cannot listen at {address}: is something else listening there?")
         await server.start()
         self._servers.append(server)
+        self._endpoints.append(endpoint)
         return str(address if address.path else replace(address, port=port))
 
     async def stop(self) -> None:
@@ -218,6 +220,8 @@ class Server:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*(server.stop(STOP_SECONDS) for server in servers))
+        for endpoint in self._endpoints:
+            endpoint.forget()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import stat
@@ -136,14 +137,16 @@ def test_what_cannot_be_attached_to_is_said(tmp_path: Path) -> None:
 # ---- several processes ---------------------------------------------------------------------------
 
 
-def test_two_executors_in_one_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["unix", "tcp"])
+def test_two_executors_in_one_session(tmp_path: Path, kind: str) -> None:
     with Session() as session:
-        attach(session, {"listen": f"unix:{tmp_path}/executors"}, functions=TANH)
-        address = f"unix:{tmp_path}/executors"
-        with (
-            Script(tmp_path, OPSTEP_SERVER=address, OPSTEP_WAIT="10") as one,
-            Script(tmp_path, OPSTEP_SERVER=address, OPSTEP_WAIT="10") as two,
-        ):
+        address = f"unix:{tmp_path}/executors" if kind == "unix" else "127.0.0.1:0"
+        attach(session, {"listen": address}, functions=TANH)
+        said = session.event("output", lambda body: "OPSTEP_SERVER" in body["output"])["output"]
+        env = dict(re.findall(r"(OPSTEP_\w+)=(\S+)", said))
+        assert ("OPSTEP_TOKEN_FILE" in env) == (kind == "tcp")
+        env["OPSTEP_WAIT"] = "10"
+        with Script(tmp_path, **env) as one, Script(tmp_path, **env) as two:
             stops = [session.stopped("function breakpoint"), session.stopped("function breakpoint")]
             threads = session.request("threads")["threads"]
             assert {stop["threadId"] for stop in stops} == {thread["id"] for thread in threads}
@@ -157,11 +160,12 @@ def test_two_executors_in_one_session(tmp_path: Path) -> None:
             gone = session.event("thread", lambda body: body["reason"] == "exited")["threadId"]
             (left,) = session.request("threads")["threads"]
             assert left["id"] != gone
-            with Script(tmp_path, OPSTEP_SERVER=address, OPSTEP_WAIT="10") as three:
+            with Script(tmp_path, **env) as three:
                 session.stopped("function breakpoint")
                 session.request("disconnect")
                 assert "done" in two.finish()
                 assert "done" in three.finish()
+    assert not os.path.exists(env.get("OPSTEP_TOKEN_FILE", "")), "made for this session only"
 
 
 # ---- the doorbell --------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ class Listening:
             await asyncio.wait(self._clients, timeout=5.0)
         for task in list(self._clients):
             task.cancel()
+        self._endpoint.forget()
         if self._endpoint.address.path:
             with contextlib.suppress(OSError):
                 os.unlink(self._endpoint.address.path)
