@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 
 #include "debug.grpc.pb.h"
+#include "debug/outgoing.h"
 
 namespace opstep {
 namespace {
@@ -23,8 +23,6 @@ constexpr milliseconds kHeartbeat{2000};
 constexpr int kMissedHeartbeats = 3;
 constexpr milliseconds kFlush{1000};
 constexpr size_t kQueueLimit = 64 << 20;
-// What is larger gains nothing by going out together with others.
-constexpr size_t kBatchBytes = 256 << 10;
 // How long an answer may wait for what follows it.
 constexpr std::chrono::microseconds kLinger{300};
 
@@ -55,9 +53,8 @@ struct Channel::Impl {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::condition_variable written;                           // a write ended
-  std::deque<std::pair<size_t, proto::FromExecutor>> queue;  // with their sizes
-  size_t queue_bytes = 0;
+  std::condition_variable written;  // a write ended
+  Outgoing queue;
   // Of the attempt that runs; null between attempts.
   grpc::ClientContext* context = nullptr;
   Stream* stream = nullptr;
@@ -83,10 +80,9 @@ struct Channel::Impl {
   // is useless.
   bool RunStream(std::string* why, bool* final);
   bool Accept(const proto::Welcome& welcome, std::string* why);
-  // The following with the lock held. False: the message goes nowhere.
+  // With the lock held; false: the message goes nowhere.
   bool Enqueue(proto::FromExecutor message);
-  proto::FromExecutor TakeQueued();
-  // Gives up the lock meanwhile.
+  // With the lock held, but not while it writes.
   void WriteQueued(std::unique_lock<std::mutex>& lock);
   // On the reader: writes what the listener sent.
   void WriteOwn();
@@ -160,8 +156,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
       to = {.address = std::exchange(guest, ""), .token = "", .root_certificates = ""};
     at = to.address;
     context = &attempt;
-    queue.clear();
-    queue_bytes = 0;
+    queue.Clear();
     cut_off = leaving = said_all = false;
     missed = 0;
   }
@@ -230,36 +225,16 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
 
 bool Channel::Impl::Enqueue(proto::FromExecutor message) {
   if (!welcomed || !stream || closing) return false;
-  const size_t bytes = message.ByteSizeLong();
-  queue_bytes += bytes;
-  queue.emplace_back(bytes, std::move(message));
-  if (queue_bytes > kQueueLimit) {
+  queue.Add(std::move(message));
+  if (queue.bytes() > kQueueLimit) {
     cut_off = true;
     Cancel();
   }
   return true;
 }
 
-proto::FromExecutor Channel::Impl::TakeQueued() {
-  size_t bytes = 0;
-  const auto take = [&] {
-    proto::FromExecutor message = std::move(queue.front().second);
-    bytes += queue.front().first;
-    queue_bytes -= queue.front().first;
-    queue.pop_front();
-    return message;
-  };
-  const auto fits = [&] { return !queue.empty() && bytes + queue.front().first <= kBatchBytes; };
-  proto::FromExecutor first = take();
-  if (!fits()) return first;
-  proto::FromExecutor all;
-  *all.mutable_batch()->add_messages() = std::move(first);
-  while (fits()) *all.mutable_batch()->add_messages() = take();
-  return all;
-}
-
 void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
-  const proto::FromExecutor message = TakeQueued();
+  const proto::FromExecutor message = queue.Take();
   Stream* const to = stream;
   writing = true;
   lock.unlock();
@@ -267,8 +242,7 @@ void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   writing = false;
   if (!ok) {
-    queue.clear();
-    queue_bytes = 0;
+    queue.Clear();
     Cancel();
     if (stream == to) stream = nullptr;
   }
@@ -319,7 +293,9 @@ void Channel::Impl::WriteLoop() {
       beat = Clock::now() + kHeartbeat;
       // Ticks are counted, not seconds: a process that was suspended does not lose its debugger.
       if (++missed > kMissedHeartbeats) Cancel();
-      queue.emplace_back().second.mutable_heartbeat();
+      proto::FromExecutor message;
+      message.mutable_heartbeat();
+      queue.Add(std::move(message));
     }
     if (!stream || queue.empty() || writing) {
       if (!stream) beat = Clock::now() + kHeartbeat;
