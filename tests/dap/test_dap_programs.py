@@ -72,6 +72,21 @@ def test_instruction_breakpoints(script: Path) -> None:
         assert session.top(thread)["name"].startswith("log_0 (log)")
 
 
+def test_an_address_outlives_a_restart(script: Path) -> None:
+    with Session() as session:
+        session.start(script, stopOnEntry=True)
+        thread = session.stopped("entry")["threadId"]
+        here = session.top(thread)["instructionPointerReference"]
+        session.request("restart")
+        thread = session.stopped("entry")["threadId"]
+        wanted = [{"instructionReference": here, "offset": 1}]
+        body = session.request("setInstructionBreakpoints", {"breakpoints": wanted})
+        assert body["breakpoints"][0]["verified"] is True
+        session.request("continue", {"threadId": thread})
+        session.stopped("instruction breakpoint")
+        assert session.top(thread)["name"].startswith("while_0 (while)")
+
+
 def test_step_in_targets_are_the_ops_blocks(script: Path) -> None:
     with Session() as session:
         session.start(script, stopOnEntry=True)

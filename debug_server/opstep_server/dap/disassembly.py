@@ -39,10 +39,12 @@ class Disassembly:
             raise RequestError(f"'{reference}' is no address of an op") from None
         upper, line = divmod(number, 1 << _LINE_BITS)
         executor, program = divmod(upper, 1 << _PROGRAM_BITS)
-        for ref in self._session.debugger.programs:
-            if (ref.executor.id, ref.event.program) == (executor, program):
-                return ref, line
-        raise RequestError(f"'{reference}' is an address in no program of this session")
+        found = [ref for ref in self._session.debugger.programs if ref.event.program == program]
+        if not found:
+            raise RequestError(f"'{reference}' is an address in no program of this session")
+        # After a restart the same program is in another process, which has another number.
+        same = [ref for ref in found if ref.executor.id == executor]
+        return (same or found)[-1], line
 
     async def op_at(self, reference: str, offset: int) -> tuple[ProgramRef, pb.OpInfo]:
         ref, line = self.place(reference, offset)
