@@ -138,13 +138,15 @@ class Direct : public ConvForward {
     // A narrow dtype is widened at each run.
     if (w == nullptr || w->dtype != DType::kFloat32) return;
     known_ = AllocateAligned(s.weights() * sizeof(float));
-    Pack(w->as<float>(), static_cast<float*>(known_.get()));
+    known_from_ = w->as<float>();
+    Pack(known_from_, static_cast<float*>(known_.get()));
   }
 
   void Run(const float* x, const float* w, const float* b, float* y) const override {
     Scratch scratch;
     const float* packed = static_cast<const float*>(known_.get());
-    if (packed == nullptr) {
+    // A debugger may have given the run other weights.
+    if (packed == nullptr || w != known_from_) {
       float* to = scratch.Take<float>(shape_.weights());
       Pack(w, to);
       packed = to;
@@ -245,6 +247,7 @@ class Direct : public ConvForward {
   int64_t pieces_;                      // of an image, each some rows of Y
   std::vector<int32_t> places_, taps_;  // in the copy
   std::shared_ptr<void> known_;
+  const float* known_from_ = nullptr;
 };
 
 // Where it is faster than oneDNN, by measurement. That has more to offer for wider vectors, for

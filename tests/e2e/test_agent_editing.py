@@ -162,13 +162,14 @@ def test_an_op_that_has_run_does_not_see_a_constants_edit(tmp_path: Path) -> Non
     assert got["y.out_2"].tolist() == [11, 24, 39]
 
 
-def test_weights_that_were_packed_with_the_plan(tmp_path: Path) -> None:
-    plain = script("conv", tmp_path / "plain.npz")
+@pytest.mark.parametrize("case", ["conv", "large_conv"])
+def test_weights_that_were_packed_with_the_plan(tmp_path: Path, case: str) -> None:
+    plain = script(case, tmp_path / "plain.npz")
 
     async def edit(stop: Stop) -> None:
         await stop.assign("w.out[3:]", "w.out[3:] * 2")
 
-    got = edited(tmp_path, "conv", "conv", edit)
+    got = edited(tmp_path, case, "conv", edit)
     assert same(got["y.out_1"][:, :3], plain["y.out_1"][:, :3])
     assert same(got["y.out_1"][:, 3:], plain["y.out_1"][:, 3:] * 2)
     assert same(got["y.out_2"], plain["y.out_2"])

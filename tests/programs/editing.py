@@ -41,12 +41,16 @@ def constants() -> None:
     run({"x": np.array([10, 20, 30], np.float32)}, c, d, y, z)
 
 
-def conv() -> None:
-    x = layers.data("x", shape=[2, 16, 12, 12])
+def conv(size: int = 12) -> None:
+    x = layers.data("x", shape=[2, 16, size, size])
     weights = rng.standard_normal((32, 16, 3, 3)).astype(np.float32)
     w = layers.constant(weights, name="w")
     y = ops.conv(x, w, name="y")
-    run({"x": rng.standard_normal((2, 16, 12, 12)).astype(np.float32)}, y)
+    run({"x": rng.standard_normal((2, 16, size, size)).astype(np.float32)}, y)
+
+
+def large_conv() -> None:
+    conv(32)
 
 
 def train() -> None:
