@@ -38,7 +38,7 @@ class Decoder:
     def feed(self, data: bytes) -> Iterator[Json | BodyError]:
         """What the bytes complete; raises FramingError behind the last good message."""
         self._buffer += data
-        while True:
+        while self._buffer:
             if self._length is None:
                 self._length = self._header()
             if self._length is None or len(self._buffer) < self._length:

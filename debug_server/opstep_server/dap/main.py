@@ -12,6 +12,8 @@ from typing import IO
 from opstep_server.dap.session import Session
 from opstep_server.debugger import Debugger
 
+_PIECE = 1 << 16
+
 
 def main() -> int:
     """Serves one client; 0 when it left in order, 1 when its messages could not be read."""
@@ -40,8 +42,8 @@ async def _serve(protocol_in: IO[bytes], protocol_out: IO[bytes]) -> str | None:
     try:
         output_transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, protocol_out)
         session = Session(output_transport, debugger)
-        input_transport, _ = await loop.connect_read_pipe(lambda: _Input(session), protocol_in)
-    except ValueError:
+        _hand_on(loop, protocol_in.fileno(), session)
+    except (ValueError, PermissionError):
         return "the adapter's stdin and stdout must be pipes: an editor starts it"
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -49,25 +51,33 @@ async def _serve(protocol_in: IO[bytes], protocol_out: IO[bytes]) -> str | None:
             loop.add_signal_handler(number, session.leave)
         problem = await session.serve()
     finally:
+        loop.remove_reader(protocol_in.fileno())
         with contextlib.suppress(Exception):
             await debugger.close()
         output_transport.close()
-        input_transport.close()
+        protocol_in.close()
     await _flush(output_transport)
     return problem
 
 
-class _Input(asyncio.Protocol):
-    """Hands on what comes at once: a reading task would be a turn of the loop late."""
+def _hand_on(loop: asyncio.AbstractEventLoop, descriptor: int, session: Session) -> None:
+    """What comes in goes to the session at once: a reading task would be one turn too late."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def readable() -> None:
+        try:
+            data = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            session.feed(data)
+        else:
+            loop.remove_reader(descriptor)
+            session.end()
 
-    def data_received(self, data: bytes) -> None:
-        self._session.feed(data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._session.end()
+    os.set_blocking(descriptor, False)
+    loop.add_reader(descriptor, readable)
 
 
 async def _flush(transport: asyncio.WriteTransport) -> None:
