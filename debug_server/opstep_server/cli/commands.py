@@ -103,7 +103,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "catch", (), "catch [FAULT…] | catch off",
         "stop at the first op that makes a NaN or an Inf, or that fails",
-        "FAULT is nan, inf, overflow, 'overflow LIMIT' or error; failing ops are caught from the start.\n"
+        "FAULT is nan, inf, overflow, 'overflow LIMIT' or error; failing ops are caught from the "
+        "start.\n"
         "An op is at fault when its inputs had none.\n"
         "Without a LIMIT, numbers beyond 65504 are too large: the largest of float16.",
         breaking.catch, "catch",
