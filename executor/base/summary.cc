@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "base/half.h"
 #include "base/wide.h"
@@ -122,6 +123,15 @@ class Total {
     }
   }
 
+  // As if the elements of `next` had followed.
+  void Join(const Total& next) {
+    summary_.nan += next.summary_.nan;
+    summary_.inf += next.summary_.inf;
+    if (next.seen_ == 0) return;
+    summary_.zeros += next.summary_.zeros;
+    JoinMoments(next.seen_, next.mean_, next.squares_, next.summary_.min, next.summary_.max);
+  }
+
   Summary Finish(uint64_t count) {
     summary_.count = count;
     if (seen_ == 0) {
@@ -147,13 +157,17 @@ class Total {
   void AddFinite(const T* p, int64_t n) {
     const BlockStats<T> block = Scan(p, n);
     const double size = static_cast<double>(n);
-    const double delta = block.sum / size - mean_;
-    summary_.min = seen_ == 0 ? block.min : std::min<double>(summary_.min, block.min);
-    summary_.max = seen_ == 0 ? block.max : std::max<double>(summary_.max, block.max);
-    squares_ += block.squares + (seen_ == 0 ? 0 : delta * delta * (seen_ * size / (seen_ + size)));
-    mean_ = seen_ == 0 ? block.sum / size : mean_ + delta * (size / (seen_ + size));
-    seen_ += size;
     summary_.zeros += block.zeros;
+    JoinMoments(size, block.sum / size, block.squares, block.min, block.max);
+  }
+
+  void JoinMoments(double size, double mean, double squares, double min, double max) {
+    const double delta = mean - mean_;
+    summary_.min = seen_ == 0 ? min : std::min(summary_.min, min);
+    summary_.max = seen_ == 0 ? max : std::max(summary_.max, max);
+    squares_ += squares + (seen_ == 0 ? 0 : delta * delta * (seen_ * size / (seen_ + size)));
+    mean_ = seen_ == 0 ? mean : mean_ + delta * (size / (seen_ + size));
+    seen_ += size;
   }
 
   Summary summary_;
@@ -161,7 +175,7 @@ class Total {
 };
 
 template <typename C, typename T, typename F>
-Summary SummarizeAs(const T* data, int64_t n, F convert) {
+Total TotalAs(const T* data, int64_t n, F convert) {
   Total total;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t size = std::min(kBlock, n - i);
@@ -173,12 +187,12 @@ Summary SummarizeAs(const T* data, int64_t n, F convert) {
       total.Add(block, size);
     }
   }
-  return total.Finish(static_cast<uint64_t>(n));
+  return total;
 }
 
 template <typename C, typename T>
-Summary SummarizeAs(const Tensor& t) {
-  return SummarizeAs<C>(t.as<T>(), t.numel, [](T v) { return static_cast<C>(v); });
+Total TotalAs(const Tensor& t) {
+  return TotalAs<C>(t.as<T>(), t.numel, [](T v) { return static_cast<C>(v); });
 }
 
 template <typename T, typename F>
@@ -196,36 +210,57 @@ NonFinite Count(const T* p, int64_t n, F to_float) {
   return r;
 }
 
-}  // namespace
-
-Summary Summarize(const Tensor& t) {
-  if (!t) return Total().Finish(0);
+Total TotalOf(const Tensor& t) {
   switch (t.dtype) {
     case DType::kFloat32:
-      return SummarizeAs<float, float>(t);
+      return TotalAs<float, float>(t);
     case DType::kFloat64:
-      return SummarizeAs<double, double>(t);
+      return TotalAs<double, double>(t);
     case DType::kFloat16:
-      return SummarizeAs<float>(t.as<uint16_t>(), t.numel, HalfToFloat);
+      return TotalAs<float>(t.as<uint16_t>(), t.numel, HalfToFloat);
     case DType::kBFloat16:
-      return SummarizeAs<float>(t.as<uint16_t>(), t.numel, BFloat16ToFloat);
+      return TotalAs<float>(t.as<uint16_t>(), t.numel, BFloat16ToFloat);
     case DType::kInt8:
-      return SummarizeAs<float, int8_t>(t);
+      return TotalAs<float, int8_t>(t);
     case DType::kInt16:
-      return SummarizeAs<float, int16_t>(t);
+      return TotalAs<float, int16_t>(t);
     case DType::kInt32:
-      return SummarizeAs<double, int32_t>(t);
+      return TotalAs<double, int32_t>(t);
     case DType::kInt64:
-      return SummarizeAs<double, int64_t>(t);
+      return TotalAs<double, int64_t>(t);
     case DType::kUInt8:
-      return SummarizeAs<float, uint8_t>(t);
+      return TotalAs<float, uint8_t>(t);
     // Read as bytes: whatever a kernel wrote counts as true when it is not zero.
     case DType::kBool:
-      return SummarizeAs<float>(t.as<uint8_t>(), t.numel, [](uint8_t v) { return v ? 1.f : 0.f; });
+      return TotalAs<float>(t.as<uint8_t>(), t.numel, [](uint8_t v) { return v ? 1.f : 0.f; });
     case DType::kNone:
       break;
   }
-  return Total().Finish(0);
+  return {};
+}
+
+}  // namespace
+
+Summary Summarize(const Tensor& t, const EachPiece& each) {
+  if (!t) return Total().Finish(0);
+  constexpr int64_t kPiece = 1 << 21;
+  std::vector<Total> totals(static_cast<size_t>((t.numel + kPiece - 1) / kPiece));
+  const auto piece = [&](int64_t i) {
+    Tensor part;
+    part.dtype = t.dtype;
+    part.numel = std::min(kPiece, t.numel - i * kPiece);
+    part.data = static_cast<char*>(t.data) + static_cast<size_t>(i * kPiece) * SizeOf(t.dtype);
+    totals[static_cast<size_t>(i)] = TotalOf(part);
+  };
+  const int64_t pieces = static_cast<int64_t>(totals.size());
+  if (each && pieces > 1) {
+    each(pieces, piece);
+  } else {
+    for (int64_t i = 0; i < pieces; ++i) piece(i);
+  }
+  Total total;
+  for (const Total& next : totals) total.Join(next);
+  return total.Finish(static_cast<uint64_t>(t.numel));
 }
 
 bool AllFinite(const Tensor& t) {

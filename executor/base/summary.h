@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "base/tensor.h"
 
@@ -14,7 +15,11 @@ struct Summary {
   double min = 0, max = 0, mean = 0, std = 0;
   uint64_t nan = 0, inf = 0, zeros = 0;
 };
-Summary Summarize(const Tensor& tensor);
+// Calls f(i) for each i in [0, n), in any order, maybe on several threads. What it throws ends the
+// summary.
+using EachPiece = std::function<void(int64_t n, const std::function<void(int64_t i)>& f)>;
+// Large tensors are summed up in pieces, which depend on the size only and may be shared out.
+Summary Summarize(const Tensor& tensor, const EachPiece& each = {});
 
 // Where a tensor went wrong; -1 when it did not.
 struct NonFinite {

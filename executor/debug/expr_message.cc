@@ -4,6 +4,7 @@
 
 #include "base/summary.h"
 #include "debug/expr_node.h"
+#include "ops/threads.h"
 
 namespace opstep {
 namespace expr {
@@ -33,7 +34,12 @@ void Scalar(const Value& v, proto::Value* out) {
 void Whole(const Tensor& t, ReplyLimits& limits, size_t most, proto::Tensor* out) {
   out->set_dtype(static_cast<proto::DataType>(t.dtype));
   for (int64_t size : t.dims) out->add_dims(size);
-  const Summary s = Summarize(t);
+  const Summary s = Summarize(t, [&](int64_t n, const std::function<void(int64_t)>& piece) {
+    ParallelFor(n, [&](int64_t i) {
+      OPSTEP_CHECK(limits.cancelled == nullptr || !*limits.cancelled, "the command was given up");
+      piece(i);
+    });
+  });
   proto::TensorSummary* summary = out->mutable_summary();
   summary->set_count(s.count);
   summary->set_min(s.min);
@@ -110,9 +116,9 @@ void ToMessage(const Value& value, ReplyLimits& limits, Budget& budget, proto::V
 }  // namespace expr
 
 void TensorToValue(const Tensor& tensor, uint64_t max_elements, uint64_t start, uint64_t count,
-                   proto::Value* out) {
+                   proto::Value* out, const std::atomic<bool>* cancelled) {
   OPSTEP_CHECK(tensor.dtype != DType::kNone, "the tensor has no type");
-  expr::ReplyLimits limits{max_elements, start, count, expr::kMaxReplyBytes};
+  expr::ReplyLimits limits{max_elements, start, count, expr::kMaxReplyBytes, cancelled};
   expr::Whole(tensor, limits, count > 0 ? limits.bytes / 2 : limits.bytes, out->mutable_tensor());
   expr::Children(tensor, limits, out->mutable_tensor());
 }

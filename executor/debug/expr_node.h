@@ -67,6 +67,7 @@ inline constexpr size_t kMaxReplyBytes = size_t{1} << 20;
 struct ReplyLimits {
   uint64_t max_elements, start, count;
   size_t bytes;
+  const std::atomic<bool>* cancelled = nullptr;
 };
 void ToMessage(const Value& value, ReplyLimits& limits, Budget& budget, proto::Value* out);
 

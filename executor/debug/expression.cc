@@ -212,7 +212,7 @@ class Bound : public Expression {
                 proto::Value* out) const override {
     Guard([&] {
       Context context{&env, Budget(env.cancelled)};
-      ReplyLimits limits{max_elements, start, count, kMaxReplyBytes};
+      ReplyLimits limits{max_elements, start, count, kMaxReplyBytes, env.cancelled};
       ToMessage(root_->Eval(context), limits, context.budget, out);
     });
   }

@@ -52,6 +52,6 @@ class Expression {
 // Type, shape, summary, the first `max_elements` elements, and children start .. start+count along
 // the first axis. What is sent is capped so that a reply stays well below the wire's message limit.
 void TensorToValue(const Tensor& tensor, uint64_t max_elements, uint64_t start, uint64_t count,
-                   proto::Value* out);
+                   proto::Value* out, const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace opstep

@@ -21,7 +21,8 @@ struct Named {
   const proto::Attr* attr = nullptr;  // or an attribute
 };
 
-void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
+void FillSlot(const Look& look, uint32_t slot, proto::Value* out) {
+  const FrameView& frame = look.frame;
   if (frame.plan().slots[slot].storage == Storage::kStack) {
     out->set_absent("values saved for the gradient");
     return;
@@ -30,7 +31,7 @@ void FillSlot(const FrameView& frame, uint32_t slot, proto::Value* out) {
   switch (frame.StateOf(slot, &by)) {
     case ValueState::kPresent:
       if (frame.tensor(slot)) {
-        TensorToValue(frame.tensor(slot), kFirstElements, 0, 0, out);
+        TensorToValue(frame.tensor(slot), kFirstElements, 0, 0, out, &look.cancelled);
       } else {
         out->set_absent("not there");
       }
@@ -198,7 +199,7 @@ void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Va
       FillAttr(*all[i].attr, named.mutable_value());
     } else {
       named.set_variable(plan.slots[all[i].slot].name);
-      FillSlot(frame, all[i].slot, named.mutable_value());
+      FillSlot(look, all[i].slot, named.mutable_value());
     }
     bytes += named.ByteSizeLong();
     if (bytes > kMaxBytes && out->variables_size() > 0) break;
