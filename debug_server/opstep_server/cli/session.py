@@ -194,9 +194,10 @@ class Session:
                 if isinstance(event, Interrupted):
                     if self._interrupts < 2:
                         continue  # It came too late for the wait before.
+                    quitting = "leaves" if self.leaves_running else "ends"
                     self.screen.line(
                         "still running, and stops at its next op: 'continue' waits for that, "
-                        "'quit' ends it"
+                        f"'quit' {quitting} it"
                     )
                     return None
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
