@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from harness import Session, marker
+from harness import Failure, Session, marker
 from remote import OPSTEP, PROGRAMS, Client, Script, Server, attach, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -174,6 +175,48 @@ def test_an_adapter_passes_everything_on(tmp_path: Path, order: str) -> None:
             session.stopped("breakpoint")
             session.request("disconnect")
         assert "done" in script.finish()
+
+
+def test_an_adapter_passes_on_much_at_once_and_what_is_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "large.py"
+    path.write_text(
+        "import sys, pathlib, numpy as np, opstep\n"
+        "from opstep import layers\n"
+        "main = opstep.Program('main')\n"
+        "with opstep.program_guard(main, opstep.Program('startup')):\n"
+        "    z = layers.reduce_sum(layers.tanh(layers.data('x', shape=[2_000_000])))\n"
+        "feed = {'x': np.ones(2_000_000, np.float32)}\n"
+        "print('first run', flush=True)\n"
+        "while not pathlib.Path(sys.argv[2]).exists():\n"
+        "    opstep.Executor().run(main, feed=feed, fetch_list=[z])\n"
+    )
+    with (
+        serve(tmp_path) as server,
+        Script(tmp_path, script=path, OPSTEP_SERVER=server.executors) as script,
+    ):
+        script.ready()
+        with Session() as session:
+            session.initialize()
+            # Requests have other numbers here than at the server.
+            for _ in range(3):
+                session.request("threads")
+            session.request("setFunctionBreakpoints", {"breakpoints": SUM})
+            session.request("configurationDone")
+            session.request("attach", {"connect": server.clients})
+            thread = session.stopped("function breakpoint")["threadId"]
+            frame = session.top(thread)["id"]
+            reference = session.evaluate("X", frame)["memoryReference"]
+            wanted = {"memoryReference": reference, "count": 8_000_000}
+            data = session.request("readMemory", wanted)["data"]
+            assert len(base64.b64decode(data)) == 8_000_000
+            slow = " + ".join(["sqrt(exp(sqrt(exp(X)))).sum()"] * 8)
+            arguments = {"expression": slow, "frameId": frame, "context": "watch"}
+            evaluation = session.send("evaluate", arguments)
+            session.request("cancel", {"requestId": evaluation})
+            with pytest.raises(Failure, match="was cancelled"):
+                session.response(evaluation)
+            session.request("disconnect")
+        script.finish()
 
 
 def test_an_adapter_whose_server_dies_says_so(tmp_path: Path) -> None:

@@ -50,14 +50,25 @@ class Attach:
         if self.relay is not None:
             self.relay.forward(message)
             return True
-        command = message.get("command")
-        if isinstance(command, str) and not self.active and len(self.said) < _MOST_SAID:
-            self.said.append(message)
+        if self._early and len(self.said) < _MOST_SAID:
+            command = message.get("command")
+            if command in ("initialize", "configurationDone") or _sets(command):
+                self.said.append(message)
         return False
 
-    def answered(self, seq: int, body: Mapping[str, object] | None) -> None:
-        if not self.active and body and len(self.answers) < _MOST_SAID:
+    def answered(self, seq: int, command: str, body: Mapping[str, object] | None) -> None:
+        if self._early and _sets(command) and body and len(self.answers) < _MOST_SAID:
             self.answers[seq] = body
+
+    @property
+    def _early(self) -> bool:
+        """What the client says may have to be said again to a server."""
+        return not self.active and not self._session.lifecycle.launching
+
+    def forget(self) -> None:
+        """Nothing of it will be said again."""
+        self.said.clear()
+        self.answers.clear()
 
     @request(run=Run.BESIDE)
     async def attach_request(self, arguments: Arguments) -> None:
@@ -164,3 +175,7 @@ class Attach:
         self.relay = None
         self._session.outbox.output("console", "the debug server closed the connection\n")
         self._session.lifecycle.say_terminated()
+
+
+def _sets(command: object) -> bool:
+    return isinstance(command, str) and command.startswith("set") and command.endswith("Breakpoints")

@@ -30,7 +30,8 @@ class ByteSink(Protocol):
 class Decoder:
     """Bytes in, in any pieces; messages out."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
+        self._limit = limit
         self._buffer = bytearray()
         # Of the body that is being received; None while a header is.
         self._length: int | None = None
@@ -79,9 +80,9 @@ class Decoder:
         if not digits.isdigit() or len(digits) > 12:
             raise FramingError(f"Content-Length is {digits[:40]!r}, which is no number of bytes")
         length = int(digits)
-        if length > MAX_MESSAGE_BYTES:
+        if length > self._limit:
             raise FramingError(
-                f"a message of {length} bytes is over the limit of {MAX_MESSAGE_BYTES} bytes"
+                f"a message of {length} bytes is over the limit of {self._limit} bytes"
             )
         return length
 

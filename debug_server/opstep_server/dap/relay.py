@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 _THEIR_IDS = 1 << 20
 _PIECE = 1 << 16
+# A server may say more at once than a client: bytes of tensors, listings.
+_MOST_BYTES = 256 << 20
 
 
 class Relay:
@@ -72,14 +74,14 @@ class Relay:
         for message in said:
             if message["command"] == "configurationDone":
                 configured = True
-            elif message["command"].startswith("set"):
+            elif message.get("seq") in self._session.attach.answers:
                 await self._say_again(message)
         if configured:
             await self._ask("configurationDone", {})
         held, self._held = self._held or [], None
         for message in held:
             self.forward(message)
-        self._session.attach.said.clear()
+        self._session.attach.forget()
         await self._answer(attached)
 
     def forward(self, message: Json) -> None:
@@ -90,7 +92,10 @@ class Relay:
         seq = next(self._seq)
         if message.get("type") == "request" and isinstance(message.get("seq"), int):
             self._forwarded[seq] = message["seq"], str(message.get("command"))
-        self._write({**message, "seq": seq})
+        message = {**message, "seq": seq}
+        if message.get("command") == "cancel" and isinstance(message.get("arguments"), dict):
+            message["arguments"] = self._cancelled(message["arguments"])
+        self._write(message)
 
     def give_back(self) -> None:
         """There is no server: the client's messages are for this adapter after all."""
@@ -101,6 +106,12 @@ class Relay:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+    def _cancelled(self, arguments: Json) -> Json:
+        """What the client wants to cancel, as the server calls it."""
+        theirs = arguments.get("requestId")
+        ours = next((seq for seq, (client, _) in self._forwarded.items() if client == theirs), 0)
+        return {**arguments, "requestId": ours} if theirs is not None else arguments
 
     # ---- our own requests ------------------------------------------------------------------------
 
@@ -138,7 +149,7 @@ class Relay:
     async def _read(self) -> None:
         assert self._reader is not None
         try:
-            decoder = Decoder()
+            decoder = Decoder(_MOST_BYTES)
             with contextlib.suppress(FramingError, OSError):
                 while data := await self._reader.read(_PIECE):
                     for message in decoder.feed(data):
@@ -174,6 +185,10 @@ class Relay:
                 self._session.leave()
         elif kind == "event" and message.get("event") == "initialized":
             return  # The client was told so by us.
+        elif kind == "event" and message.get("event") == "progressStart":
+            asked = self._forwarded.get(message["body"].pop("requestId", 0))
+            if asked is not None:
+                message["body"]["requestId"] = asked[0]
         elif kind not in ("event", "request"):
             return
         self._renumber(message.get("body"))

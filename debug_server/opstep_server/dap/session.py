@@ -245,7 +245,7 @@ class Session:
             body = await pending.handler(Arguments(pending.arguments))
             with self.outbox.one_write:
                 if not pending.answered:
-                    self.attach.answered(pending.seq, body)
+                    self.attach.answered(pending.seq, pending.command, body)
                     self.outbox.response(pending.seq, pending.command, body)
                 self._answered(pending)
         except NotStopped as error:
