@@ -80,6 +80,8 @@ class Execution:
         stops = self._session.stops
         stop = stops.get(arguments.integer("threadId"))
         alone = arguments.boolean("singleThread", False)
+        # Those that stop from here on have just come to a breakpoint of theirs.
+        others = [] if alone else [other for other in stops.all if other is not stop]
         stops.leave(stop.thread.id)
         try:
             await self._session.debugger.resume(stop.thread.id, mode, unit, block)
@@ -87,14 +89,13 @@ class Execution:
             if stop.thread.stopped is stop.stopped:
                 stops.enter(stop.thread, stop.stopped)
             raise
-        if not alone:
-            await self._release_others(stop)
+        await self._release(others)
 
-    async def _release_others(self, stop: Stop) -> None:
-        """All that stood still when the request came go on freely; `continued` tells of each."""
-        for other in self._session.stops.all:
-            if other.thread is not stop.thread:
-                # It may have gone on, or ended, by itself.
+    async def _release(self, others: list[Stop]) -> None:
+        """They go on freely; `continued` tells of each."""
+        for other in others:
+            # It may have gone on, ended, or stopped anew by itself.
+            if other.thread.stopped is other.stopped:
                 with contextlib.suppress(DebuggerError):
                     await self._session.debugger.resume(other.thread.id, "continue")
 
