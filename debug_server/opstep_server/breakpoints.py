@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from opstep_server import expr, hits, logs
@@ -13,8 +14,10 @@ from opstep_server.model import (
     DataWhere,
     DebuggerError,
     ListingWhere,
+    OpWhere,
     PatternWhere,
     SourceWhere,
+    Where,
 )
 from opstep_server.wire import debug_pb2 as pb
 
@@ -60,10 +63,18 @@ class Breakpoints:
     def state(self, id: int) -> BreakpointState:
         return self._entry(id).state
 
-    def message(self) -> pb.SetBreakpoints:
-        """All that executors are to have."""
+    def message(self, executor: int, there: Collection[int]) -> pb.SetBreakpoints:
+        """All that one of the executors that are there is to have."""
+
+        def is_for_it(where: Where) -> bool:
+            if not isinstance(where, OpWhere) or where.executor in (0, executor):
+                return True
+            # A program that was started again is another executor.
+            return where.executor not in there and len(there) == 1
+
         wanted = (e for e in self._entries.values() if e.state.spec.enabled and not e.error)
-        return pb.SetBreakpoints(breakpoints=[_to_wire(entry) for entry in wanted])
+        mine = (entry for entry in wanted if is_for_it(entry.state.spec.where))
+        return pb.SetBreakpoints(breakpoints=[_to_wire(entry) for entry in mine])
 
     def add(self, owner: str, spec: BreakpointSpec) -> BreakpointState:
         """Raises DebuggerError when the condition, hit condition or log message is wrong."""
@@ -71,20 +82,21 @@ class Breakpoints:
 
     def replace(self, owner: str, specs: Sequence[BreakpointSpec]) -> list[BreakpointState]:
         """Makes `specs` all that the owner has; what is wrong with one is told in its message."""
-        old = [e for e in self._entries.values() if e.owner == owner]
+        old: dict[str, list[_Entry]] = {}
+        for before in self._entries.values():
+            if before.owner == owner:
+                old.setdefault(repr(before.state.spec), []).append(before)
         states = []
         for spec in specs:
-            same = next((e for e in old if e.state.spec == spec), None)
-            if same is not None:
-                old.remove(same)
-                states.append(same.state)
+            if same := old.get(repr(spec)):
+                states.append(same.pop(0).state)
                 continue
             wrong = _wrong(spec)
             entry = self._insert(owner, spec, _Parsed() if wrong else _parse(spec))
             entry.error = wrong
             _refresh(entry)
             states.append(entry.state)
-        for gone in old:
+        for gone in itertools.chain(*old.values()):
             del self._entries[gone.state.id]
         return states
 

@@ -105,13 +105,16 @@ class Hub:
         # One push at a time: statuses of an older list must not overwrite those of a newer one.
         async with self._push_lock:
             for executor in self.roster.executors:
-                command = pb.Command(set_breakpoints=self.breakpoints.message())
+                command = pb.Command(set_breakpoints=self._breakpoints_for(executor))
                 try:
                     reply = await executor.ask(command)
                 except ConnectionLost:
                     continue  # It gets all of them in its next welcome.
                 for status in reply.breakpoints.statuses:
                     self._status(executor, status)
+
+    def _breakpoints_for(self, executor: Executor) -> pb.SetBreakpoints:
+        return self.breakpoints.message(executor.id, {each.id for each in self.roster.executors})
 
     async def push_faults(self) -> None:
         async with self._push_lock:
@@ -156,7 +159,7 @@ class Hub:
                 self.server.drop(known.connection)
         executor = self.roster.join(connection)
         welcome = pb.Welcome(
-            breakpoints=self.breakpoints.message(),
+            breakpoints=self._breakpoints_for(executor),
             exceptions=self.faults.message(),
             stop_on_entry=self.stop_first,
             present=bool(self._users),

@@ -66,8 +66,12 @@ class PatternWhere:
 
 @dataclass(frozen=True)
 class OpWhere:
+    """Programs are numbered anew in each process."""
+
     program: int
     op: int
+    # 0: whichever executor has such a program.
+    executor: int = 0
 
 
 @dataclass(frozen=True)

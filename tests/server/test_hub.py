@@ -15,6 +15,7 @@ from opstep_server.debugger import (
     Debugger,
     Event,
     FaultSpec,
+    OpWhere,
     PatternWhere,
     StoppedEvent,
     ThreadStarted,
@@ -94,6 +95,30 @@ def test_what_a_user_has_set_is_his_own_and_goes_with_him(tmp_path: Any) -> None
             assert len(executor.of("set_exceptions")[-1].filters) == 1
             await two.debugger.close()
             await executor.close()
+
+    asyncio.run(run())
+
+
+def test_an_op_of_one_executor_is_none_of_another(tmp_path: Any) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            one, two = ScriptedExecutor(address, pid=1), ScriptedExecutor(address, pid=2)
+            await one.connect()
+            await two.connect()
+            first, _ = hub.roster.executors
+            user = User(hub)
+            await user.debugger.replace_breakpoints(
+                "instruction", [BreakpointSpec(OpWhere(1, 14, first.id))]
+            )
+            assert len(one.of("set_breakpoints")[-1].breakpoints) == 1
+            assert len(two.of("set_breakpoints")[-1].breakpoints) == 0
+            # Started again, it is the only one, and has them.
+            await one.close()
+            await two.close()
+            await until(lambda: not hub.roster.executors)
+            again = ScriptedExecutor(address, pid=3)
+            assert len((await again.connect()).breakpoints.breakpoints) == 1
+            await again.close()
 
     asyncio.run(run())
 

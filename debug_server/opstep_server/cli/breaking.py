@@ -51,7 +51,9 @@ def parse_where(session: Session, text: str, gradients: bool) -> BreakpointSpec:
             raise DebuggerError(
                 f"'{text}' is no op: write # and its number, as 'info ops' shows it"
             )
-        return BreakpointSpec(OpWhere(session.program().event.program, int(text[1:])))
+        program = session.program()
+        where = OpWhere(program.event.program, int(text[1:]), program.executor.id)
+        return BreakpointSpec(where)
     if text.isdecimal():
         return _line(session, session.target.program, int(text), gradients)
     listing = re.fullmatch(r"listing:(?:(.+):)?(\d+)", text)

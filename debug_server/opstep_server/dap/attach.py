@@ -178,4 +178,6 @@ class Attach:
 
 
 def _sets(command: object) -> bool:
-    return isinstance(command, str) and command.startswith("set") and command.endswith("Breakpoints")
+    return (
+        isinstance(command, str) and command.startswith("set") and command.endswith("Breakpoints")
+    )

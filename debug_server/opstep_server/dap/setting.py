@@ -82,7 +82,7 @@ class Setting:
             except RequestError as error:
                 entries.append(str(error))
                 continue
-            spec = BreakpointSpec(OpWhere(ref.event.program, op.id))
+            spec = BreakpointSpec(OpWhere(ref.event.program, op.id, ref.executor.id))
             entries.append(_with_conditions(spec, entry))
         told = await self._session.breakpoints.replace("instruction", entries)
         return {
