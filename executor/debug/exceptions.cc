@@ -15,6 +15,7 @@ struct Args {
   bool Rewritten(uint32_t slot) const {
     return std::find(out.begin(), out.end(), slot) != out.end();
   }
+  bool Rewrites(uint32_t slot) const { return std::find(in.begin(), in.end(), slot) != in.end(); }
 };
 
 bool Wants(const std::vector<FaultBinding>& wanted, proto::FaultKind kind) {
@@ -154,6 +155,10 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
         std::string failure;
         if (!Holds(fault, frame, &failure)) break;
         Finding finding = Tell(frame, slot, fault, count, first);
+        if (before.assumed && args.Rewrites(slot)) {
+          finding.message +=
+              ", or something outside of the runs has put it there since the last one";
+        }
         finding.message += failure;
         return finding;
       }

@@ -23,6 +23,8 @@ struct BadNumbers {
   bool nan = false;
   bool inf = false;
   double largest = 0;  // size of an element; only when an overflow is looked for
+  // Not looked at: there was nothing of it after the previous run.
+  bool assumed = false;
 };
 
 struct Finding {

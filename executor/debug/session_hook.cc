@@ -215,7 +215,8 @@ void Session::BeforeOp(FrameEditor& frame) {
       const auto clean = thread.clean.find(instruction);
       const bool known = clean != thread.clean.end() && clean->second.work == work &&
                          clean->second.step + 1 == frame.step();
-      thread.before[instruction] = known ? BadNumbers{} : LookAtRewritten(frame, work->faults);
+      thread.before[instruction] =
+          known ? BadNumbers{.assumed = true} : LookAtRewritten(frame, work->faults);
     }
     for (uint32_t slot : work->written) {
       thread.contents[{instruction, slot}] = LookAt(frame, slot);

@@ -95,3 +95,18 @@ def test_a_condition_that_fits_no_op_is_told_and_one_that_fails_stops() -> None:
             await run.end()
 
     asyncio.run(run())
+
+
+def test_an_op_is_not_blamed_for_what_the_program_put_there() -> None:
+    async def run() -> None:
+        async with debugged("tampered.py", faults=[FaultSpec("nan")]) as run:
+            stop = await run.stop()
+            assert (top(stop), stop.frames[0].step) == ("increment_0", 4)
+            assert stop.message == (
+                "[increment] made 1 NaN in total (float32[4]), first at [2], or something outside "
+                "of the runs has put it there since the last one"
+            )
+            # It is known now, and nobody's fault.
+            await run.end()
+
+    asyncio.run(run())
