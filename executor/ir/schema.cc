@@ -6,6 +6,8 @@
 namespace opstep {
 namespace {
 
+constexpr size_t kLongestName = 300;
+
 template <typename T>
 const T* FindNamed(const std::vector<T>& items, std::string_view name) {
   for (const T& item : items) {
@@ -101,6 +103,8 @@ std::string_view NameOf(AttrType type) {
 
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
+  // Nobody typed that, and comparing it would take long.
+  if (name.size() > kLongestName) return best;
   // Names further away than a third of their length are no help.
   size_t best_distance = std::max<size_t>(name.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {

@@ -52,7 +52,7 @@ def connect(
     address = address or os.environ.get("OPSTEP_SERVER")
     if not address:
         raise Error("no debug server to connect to: give an address or set OPSTEP_SERVER")
-    if wait < 0:
+    if not wait >= 0:
         raise Error("wait is 0 seconds or more")
     options = _options(on_disconnect, max_pause, policy)
     token_file = token_file or os.environ.get("OPSTEP_TOKEN_FILE")
@@ -115,7 +115,7 @@ def _options(
     if on_disconnect not in _ENDS:
         raise Error(f"on_disconnect is 'continue' or 'wait', not '{on_disconnect}'")
     max_pause = _number("OPSTEP_MAX_PAUSE") if max_pause is None else max_pause
-    if max_pause is not None and max_pause <= 0:
+    if max_pause is not None and not max_pause > 0:
         raise Error("max_pause is more than 0 seconds")
     policy = policy or os.environ.get("OPSTEP_POLICY") or "full"
     if policy not in _POLICIES:
@@ -124,7 +124,9 @@ def _options(
     options.policy = policy
     options.wait_on_disconnect = on_disconnect == "wait"
     options.max_pause = float(max_pause or 0.0)
-    options.argv = list(getattr(sys, "argv", []))
+    # Words that are no UTF-8 come as lone surrogates, which the wire cannot carry.
+    words = getattr(sys, "argv", [])
+    options.argv = [str(word).encode("utf-8", "replace").decode() for word in words]
     options.rank = _rank()
     options.version = __version__
     return options
@@ -163,7 +165,7 @@ def _number(name: str) -> float | None:
 
 def _rank() -> int:
     rank = os.environ.get("RANK", "0")
-    return int(rank) if rank.isdigit() else 0
+    return int(rank) if rank.isdecimal() and len(rank) < 10 else 0
 
 
 def _in_child() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"address": "unix:/x", "policy": "all"}, "'full', 'observe' or 'log-only', not 'all'"),
         ({"address": "unix:/x", "on_disconnect": "stop"}, "'continue' or 'wait', not 'stop'"),
         ({"address": "unix:/x", "wait": -1}, "0 seconds or more"),
+        ({"address": "unix:/x", "wait": math.nan}, "0 seconds or more"),
         ({"address": "unix:/x", "max_pause": 0}, "more than 0 seconds"),
+        ({"address": "unix:/x", "max_pause": math.nan}, "more than 0 seconds"),
         ({"address": "10.0.0.1:1"}, "10.0.0.1:1 is on another machine"),
         ({"address": "localhost.evil.org:1"}, "is on another machine"),
         ({"address": "127.0.0.1:1", "token_file": "/nothing"}, "No such file"),

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -414,6 +415,22 @@ def test_a_debug_server_that_is_not_there_does_not_end_the_run(settings, complai
     environment = os.environ | settings
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n", complaint)
+
+
+def test_paths_and_words_that_are_no_utf8_and_odd_ranks_do_not_end_the_run(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    with open(folder + b"/script.py", "w") as file:
+        file.write(
+            "import opstep\n"
+            "y = opstep.layers.data('x', [2]) + 1\n"
+            "print(opstep.Executor().run(feed={'x': [3, 4]}, fetch_list=[y])[0].tolist())\n"
+        )
+    command = [os.fsencode(sys.executable), folder + b"/script.py", b"\xfe"]
+    for rank in ("99999999999", "\N{SUPERSCRIPT TWO}"):
+        environment = os.environ | {"RANK": rank}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n", "")
 
 
 def test_a_run_that_fails_leaves_the_scope_as_it_was(world) -> None:

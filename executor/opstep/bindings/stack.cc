@@ -56,6 +56,13 @@ bool IsUserFile(const std::string& file) {
                       [&](std::string_view part) { return file.find(part) != std::string::npos; });
 }
 
+// A path that is no UTF-8 has lone surrogates, which a program cannot carry.
+std::string ToText(const py::object& text) {
+  PyObject* bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "replace");
+  if (!bytes) throw py::error_already_set();
+  return py::reinterpret_steal<py::bytes>(bytes);
+}
+
 const Code& Look(PyCodeObject* code) {
   auto& cache = Cache();
   if (const auto it = cache.find(code); it != cache.end()) return it->second;
@@ -64,13 +71,13 @@ const Code& Look(PyCodeObject* code) {
   Code entry;
   entry.number = ++numbers;
   entry.keep = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(code));
-  entry.file = py::str(entry.keep.attr("co_filename"));
+  entry.file = ToText(entry.keep.attr("co_filename"));
   if (!entry.file.starts_with('<') && !entry.file.starts_with('/')) {
     entry.file = std::filesystem::absolute(entry.file).lexically_normal().string();
   }
   entry.user = IsUserFile(entry.file);
   const char* name = py::hasattr(entry.keep, "co_qualname") ? "co_qualname" : "co_name";
-  entry.function = py::str(entry.keep.attr(name));
+  entry.function = ToText(entry.keep.attr(name));
   return cache.emplace(code, std::move(entry)).first->second;
 }
 
