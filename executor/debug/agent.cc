@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "debug/session.h"
@@ -15,6 +16,8 @@ struct Agent {
   std::mutex connecting;  // taken before `mutex`
   std::mutex mutex;
   std::shared_ptr<Session> session;
+  // What the program itself said last; it holds for those who ring, too.
+  std::optional<AgentOptions> told;
   // The wire's library was used in this process, or in the one that it was forked from.
   bool used = false;
   bool forked = false;
@@ -60,7 +63,12 @@ void DebugConnect(AgentOptions options) {
   OPSTEP_CHECK(!options.address.empty(),
                "the debug server's address is empty: give unix:/path or host:port");
   std::lock_guard connecting(agent.connecting);
-  Replace(agent, std::move(options))->Start();
+  const std::shared_ptr<Session> session = Replace(agent, options);
+  {
+    std::lock_guard lock(agent.mutex);
+    agent.told = std::move(options);
+  }
+  session->Start();
 }
 
 void DebugRing(const std::string& address, const AgentOptions& options) {
@@ -71,10 +79,20 @@ void DebugRing(const std::string& address, const AgentOptions& options) {
     const AgentState state = session->state();
     OPSTEP_CHECK(state.server.empty(), "this process is connected to the debug server at ",
                  state.server, " already");
-    if (state.wanted && session->Invite(address)) return;
+    const Channel::Invited invited =
+        state.wanted ? session->Invite(address) : Channel::Invited::kClosed;
+    if (invited == Channel::Invited::kYes) return;
+    OPSTEP_CHECK(invited == Channel::Invited::kClosed,
+                 "another debug server is being dialled just now: try again");
   }
   AgentOptions guests = options;
+  {
+    std::lock_guard lock(agent.mutex);
+    if (agent.told) guests = *agent.told;
+  }
   guests.address.clear();
+  guests.token.clear();
+  guests.root_certificates.clear();
   guests.wait_seconds = 0;
   const std::shared_ptr<Session> session = Replace(agent, std::move(guests));
   session->Invite(address);
@@ -84,8 +102,12 @@ void DebugRing(const std::string& address, const AgentOptions& options) {
 void DebugDisconnect() { Disconnect(*the_agent); }
 
 AgentState DebugState() {
-  const auto session = Current(*the_agent);
-  return session ? session->state() : AgentState{};
+  Agent& agent = *the_agent;
+  const auto session = Current(agent);
+  AgentState state = session ? session->state() : AgentState{};
+  std::lock_guard lock(agent.mutex);
+  if (agent.told) state.policy = agent.told->policy;
+  return state;
 }
 
 void DebugForgetAfterFork() {

@@ -38,6 +38,7 @@ struct AgentState {
   bool attached = false;  // somebody debugs this process
   std::string server;     // that it is connected to; empty when there is none
   std::string refused;    // why it gave up
+  std::string policy;     // that the program itself chose; empty when it did not
 };
 AgentState DebugState();
 

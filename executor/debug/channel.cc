@@ -1,15 +1,20 @@
 #include "debug/channel.h"
 
+#include <fcntl.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include "debug.grpc.pb.h"
 #include "debug/outgoing.h"
+#include "debug/socket.h"
 
 namespace opstep {
 namespace {
@@ -23,18 +28,39 @@ constexpr milliseconds kHeartbeat{2000};
 constexpr int kMissedHeartbeats = 3;
 constexpr milliseconds kFlush{1000};
 constexpr size_t kQueueLimit = 64 << 20;
+// Less than any socket and stream takes before somebody reads.
+constexpr size_t kUnheard = 32 << 10;
 // How long an answer may wait for what follows it.
 constexpr std::chrono::microseconds kLinger{300};
 
 using Stream = grpc::ClientReaderWriter<proto::FromExecutor, proto::ToExecutor>;
 
-std::unique_ptr<proto::DebugServer::Stub> Dial(const Destination& to) {
+constexpr std::string_view kUnix = "unix:";
+
+// The socket is ours to cut off: what is cancelled still waits for a server that does not read.
+// `line` is another descriptor of it; on TCP, where there is none, the system ends the connection.
+// Null when there is no server.
+std::unique_ptr<proto::DebugServer::Stub> Dial(const Destination& to, Descriptor* line,
+                                               std::string* why) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(Channel::kMessageLimit);
   args.SetMaxSendMessageSize(Channel::kMessageLimit);
+  if (to.address.starts_with(kUnix)) {
+    std::string path = to.address.substr(kUnix.size());
+    if (path.starts_with("//")) path.erase(0, 2);
+    Descriptor socket = ConnectTo(path, why);
+    *line = Descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!*line) return nullptr;
+    return proto::DebugServer::NewStub(
+        grpc::CreateCustomInsecureChannelFromFd("opstep", socket.release(), args));
+  }
   // Each attempt has a connection of its own, so that only our pauses count, and no proxy sees it.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // No pings, we have heartbeats: only the time after which what is not taken ends the connection.
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX - 1);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+              static_cast<int>(kHeartbeat.count()) * kMissedHeartbeats);
   auto credentials = grpc::InsecureChannelCredentials();
   if (!to.root_certificates.empty()) {
     grpc::SslCredentialsOptions tls;
@@ -57,6 +83,7 @@ struct Channel::Impl {
   Outgoing queue;
   // Of the attempt that runs; null between attempts.
   grpc::ClientContext* context = nullptr;
+  Descriptor line;
   Stream* stream = nullptr;
   bool writing = false;        // somebody uses `stream` to write
   bool lingering = false;      // the listener put something
@@ -70,12 +97,15 @@ struct Channel::Impl {
   bool cut_off = false;
   bool writer_done = false;
   int missed = 0;
+  size_t unheard = 0;  // bytes that were written since the server was heard of
   Clock::time_point flush_until;
-  std::thread reader, writer;
+  std::condition_variable over;  // closing
+  std::thread reader, writer, clock;
   std::thread::id reader_id;
 
   void ReadLoop();
   void WriteLoop();
+  void BeatLoop();
   // Returns whether the stream was welcomed; `why` tells how it ended, `final` that another attempt
   // is useless.
   bool RunStream(std::string* why, bool* final);
@@ -86,8 +116,11 @@ struct Channel::Impl {
   void WriteQueued(std::unique_lock<std::mutex>& lock);
   // On the reader: writes what the listener sent.
   void WriteOwn();
+  // Would the server take what is queued without reading? Else it is the writer's, who may wait.
+  bool WritesAtOnce() const { return unheard + queue.bytes() <= kUnheard; }
   void Cancel() {
     if (context) context->TryCancel();
+    if (line) ::shutdown(line.get(), SHUT_RDWR);
   }
 };
 
@@ -111,6 +144,7 @@ void Channel::Impl::ReadLoop() {
       closing = stop;
     }
     changed.notify_all();
+    over.notify_all();
     if (welcomed_once || stop) listener->OnClosed(why, stop);
     if (stop) return;
     if (welcomed_once) pause = kFirstPause;
@@ -159,9 +193,20 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     queue.Clear();
     cut_off = leaving = said_all = false;
     missed = 0;
+    unheard = 0;
   }
   if (!to.token.empty()) attempt.AddMetadata("authorization", "Bearer " + to.token);
-  const std::unique_ptr<proto::DebugServer::Stub> stub = Dial(to);
+  Descriptor dialled;
+  const std::unique_ptr<proto::DebugServer::Stub> stub = Dial(to, &dialled, why);
+  {
+    std::lock_guard lock(mutex);
+    if (!stub) {
+      context = nullptr;
+      return false;
+    }
+    line = std::move(dialled);
+    if (closing || !guest.empty()) Cancel();
+  }
   std::unique_ptr<Stream> opened = stub->Attach(&attempt);
   proto::FromExecutor first;
   *first.mutable_hello() = hello;
@@ -179,6 +224,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     {
       std::lock_guard lock(mutex);
       missed = 0;
+      unheard = 0;
     }
     if (message.has_welcome() && !accepted) {
       if (!Accept(message.welcome(), why)) {
@@ -202,7 +248,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   {
     std::unique_lock lock(mutex);
     // A server that never took us has ended the stream itself, and its reason is wanted.
-    if (accepted || *final) attempt.TryCancel();
+    if (accepted || *final) Cancel();
     written.wait(lock, [&] { return !writing; });
     stream = nullptr;
     welcomed = leaving = false;
@@ -216,6 +262,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   {
     std::lock_guard lock(mutex);
     context = nullptr;
+    line = Descriptor();
   }
   if (!accepted && !*final && !status.error_message().empty()) *why = status.error_message();
   // The token does not get better by itself.
@@ -224,7 +271,8 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
 }
 
 bool Channel::Impl::Enqueue(proto::FromExecutor message) {
-  if (!welcomed || !stream || closing) return false;
+  // Nothing may be written after the last word.
+  if (!welcomed || !stream || closing || leaving) return false;
   queue.Add(std::move(message));
   if (queue.bytes() > kQueueLimit) {
     cut_off = true;
@@ -234,7 +282,9 @@ bool Channel::Impl::Enqueue(proto::FromExecutor message) {
 }
 
 void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
+  unheard += queue.bytes();
   const proto::FromExecutor message = queue.Take();
+  unheard -= queue.bytes();
   Stream* const to = stream;
   writing = true;
   lock.unlock();
@@ -256,12 +306,32 @@ void Channel::Impl::WriteOwn() {
   if (std::exchange(lingering, false)) {
     written.wait_for(lock, kLinger, [&] { return queue.empty(); });
   }
-  if (!queue.empty() && stream && !writing) WriteQueued(lock);
+  if (queue.empty() || !stream || writing) return;
+  if (WritesAtOnce())
+    WriteQueued(lock);
+  else
+    changed.notify_all();
+}
+
+// Ticks are counted, not seconds: a process that was suspended does not lose its debugger.
+void Channel::Impl::BeatLoop() {
+  std::unique_lock lock(mutex);
+  while (!over.wait_for(lock, kHeartbeat, [&] { return closing; })) {
+    if (!stream) continue;
+    if (++missed > kMissedHeartbeats) Cancel();
+    if (leaving) continue;
+    proto::FromExecutor message;
+    message.mutable_heartbeat();
+    queue.Add(std::move(message));
+    changed.notify_all();
+  }
+  // A write that hangs in the network ends only by cancelling.
+  changed.wait_until(lock, flush_until, [&] { return writer_done; });
+  Cancel();
 }
 
 void Channel::Impl::WriteLoop() {
   std::unique_lock lock(mutex);
-  Clock::time_point beat = Clock::now() + kHeartbeat;
   while (true) {
     if (closing || leaving) {
       const bool late = Clock::now() >= flush_until;
@@ -289,17 +359,11 @@ void Channel::Impl::WriteLoop() {
         continue;
       }
     }
-    if (stream && Clock::now() >= beat) {
-      beat = Clock::now() + kHeartbeat;
-      // Ticks are counted, not seconds: a process that was suspended does not lose its debugger.
-      if (++missed > kMissedHeartbeats) Cancel();
-      proto::FromExecutor message;
-      message.mutable_heartbeat();
-      queue.Add(std::move(message));
-    }
     if (!stream || queue.empty() || writing) {
-      if (!stream) beat = Clock::now() + kHeartbeat;
-      changed.wait_until(lock, closing || leaving ? std::min(beat, flush_until) : beat);
+      if (closing || leaving)
+        changed.wait_until(lock, flush_until);
+      else
+        changed.wait(lock);
       continue;
     }
     WriteQueued(lock);
@@ -324,18 +388,20 @@ void Channel::Start() {
   Impl* impl = impl_.get();
   impl->writer = std::thread([impl] { impl->WriteLoop(); });
   impl->reader = std::thread([impl] { impl->ReadLoop(); });
+  impl->clock = std::thread([impl] { impl->BeatLoop(); });
 }
 
-bool Channel::Invite(std::string guest) {
+Channel::Invited Channel::Invite(std::string guest) {
   {
     std::lock_guard lock(impl_->mutex);
-    if (impl_->closing || impl_->welcomed || !impl_->guest.empty()) return false;
+    if (impl_->closing) return Invited::kClosed;
+    if (impl_->welcomed || !impl_->guest.empty()) return Invited::kBusy;
     impl_->guest = std::move(guest);
     // An attempt at a server that is not there must not keep the guest waiting.
     impl_->Cancel();
   }
   impl_->changed.notify_all();
-  return true;
+  return Invited::kYes;
 }
 
 bool Channel::EndGuest() {
@@ -364,7 +430,11 @@ void Channel::Put(proto::FromExecutor message) {
 
 void Channel::Write() {
   std::unique_lock lock(impl_->mutex);
-  if (!impl_->queue.empty() && impl_->stream && !impl_->writing) impl_->WriteQueued(lock);
+  if (impl_->queue.empty() || !impl_->stream || impl_->writing) return;
+  if (impl_->WritesAtOnce())
+    impl_->WriteQueued(lock);
+  else
+    impl_->changed.notify_all();
 }
 
 void Channel::Flush() {
@@ -390,20 +460,14 @@ void Channel::CloseSoon() {
     impl_->closing = true;
   }
   impl_->changed.notify_all();
+  impl_->over.notify_all();
 }
 
 void Channel::Close() {
   CloseSoon();
-  if (impl_->writer.joinable()) {
-    // A write that hangs in the network ends only by cancelling.
-    std::unique_lock lock(impl_->mutex);
-    impl_->changed.wait_until(lock, impl_->flush_until, [&] { return impl_->writer_done; });
-    impl_->Cancel();
-    lock.unlock();
-    impl_->changed.notify_all();
-    impl_->writer.join();
+  for (std::thread* thread : {&impl_->clock, &impl_->writer, &impl_->reader}) {
+    if (thread->joinable()) thread->join();
   }
-  if (impl_->reader.joinable()) impl_->reader.join();
 }
 
 void Channel::Leak(std::unique_ptr<Channel> channel) { channel.release(); }

@@ -35,15 +35,15 @@ struct Destination {
 // between two attempts at the destination. Without a destination a channel lives as long as its
 // guest, or (Listener::WaitsForGuest) until the next one comes.
 //
-// Threads, both started by Start:
+// Threads, all started by Start:
 //   reader  dials and reads; blocks in the network, or in a pause between two attempts. Calls the
 //           listener, and writes what it sent meanwhile.
-//   writer  writes what others sent; blocks in the network, or on the queue for at most 2 s, then
-//           sends a heartbeat and counts those that the server owes: three and the stream is
-//           cancelled.
-// A thread that calls Write writes too. There is one write at a time, and it takes all that is
-// queued. CloseSoon and Close stop both: the writer gets a second to write what is queued, then the
-// stream is cancelled, which wakes whoever blocks in the network. Close also joins them; it must
+//   writer  writes what others sent; blocks in the network, or on the queue.
+//   clock   sends a heartbeat every 2 s and counts those that the server owes: three and the stream
+//           is cut off, which wakes whoever blocks in the network.
+// A thread that calls Write writes too, if the server takes that without reading. There is one
+// write at a time, and it takes all that is queued. CloseSoon and Close stop all three: the writer
+// gets a second to write what is queued, then the stream is cut off. Close also joins them; it must
 // not be called on the reader.
 class Channel {
  public:
@@ -56,8 +56,10 @@ class Channel {
   Channel(const Channel&) = delete;
 
   void Start();
-  // Dials this address at once; false when there is a stream already, or never will be.
-  bool Invite(std::string guest);
+  // Dials this address at once, unless there is a stream already, or a guest to be dialled, or
+  // never will be.
+  enum class Invited { kYes, kBusy, kClosed };
+  Invited Invite(std::string guest);
   // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly
   // that the queue is full is cut off: a reply that is lost must not look like one that is late.
   void Send(proto::FromExecutor message);
@@ -65,7 +67,7 @@ class Channel {
   // listener, it goes out a fraction of a millisecond later all the same.
   void Put(proto::FromExecutor message);
   // Writes what is queued on the calling thread, which saves waking the writer; the writer does it
-  // when a write is under way already. Blocks like a write: not for a thread that holds a lock.
+  // when a write is under way already, or might have to wait. Not for a thread that holds a lock.
   void Write();
   // Waits up to a second until what was sent is written.
   void Flush();

@@ -5,19 +5,18 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "base/error.h"
+#include "debug/socket.h"
 
 namespace opstep {
 namespace {
@@ -26,25 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{1000};
 constexpr size_t kMaxLine = 512;
-
-// A descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 struct Bell {
   AgentOptions options;
@@ -103,21 +83,6 @@ std::string Folder() {
     if (IsPrivate(place)) return place;
   }
   return "";
-}
-
-// A socket of this name that nobody else can open, or none.
-Descriptor Listen(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return Descriptor();
-  std::memcpy(address.sun_path, path.c_str(), path.size());
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // What is there is a dead process's that had our number.
-  ::unlink(path.c_str());
-  const auto* named = reinterpret_cast<const sockaddr*>(&address);
-  if (!socket || ::bind(socket.get(), named, sizeof address) != 0) return Descriptor();
-  ::chmod(path.c_str(), 0600);
-  return ::listen(socket.get(), 8) == 0 ? std::move(socket) : Descriptor();
 }
 
 bool IsOurUser(int caller) {
@@ -188,7 +153,7 @@ std::string Bell::Answer(const std::string& line) {
         if (argv.size() > 8000) break;
       }
       return Cat("{\"pid\": ", ::getpid(), ", \"argv\": [", argv,
-                 "], \"policy\": ", Quoted(options.policy),
+                 "], \"policy\": ", Quoted(state.policy.empty() ? options.policy : state.policy),
                  ", \"attached\": ", state.attached ? "true" : "false",
                  ", \"server\": ", Quoted(state.server), "}");
     }
@@ -210,7 +175,7 @@ void DoorbellOpen(AgentOptions options) {
   bell->options = std::move(options);
   bell->path = Cat(folder, "/", ::getpid());
   bell->closing = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  bell->listener = Listen(bell->path);
+  bell->listener = ListenAt(bell->path);
   if (!bell->closing || !bell->listener) return;
   // The process's signals are not for this thread.
   sigset_t all, before;

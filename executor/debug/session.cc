@@ -63,8 +63,9 @@ Session::Session(AgentOptions options)
 }
 
 void Session::Start() {
-  wait_until_ =
-      Clock::now() + std::chrono::microseconds(static_cast<int64_t>(options_.wait_seconds * 1e6));
+  // For ever is a year.
+  const double seconds = std::min(options_.wait_seconds, 3e7);
+  wait_until_ = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
   // The hook is there before the server is, so that the first run finds it and waits.
   settled_ = options_.wait_seconds <= 0;
   if (!settled_) SetHook(shared_from_this());
@@ -91,7 +92,7 @@ void Session::Close() {
 
 AgentState Session::state() {
   Lock lock(mutex_);
-  return {wanted_, attached_, server_, refused_};
+  return {wanted_, attached_, server_, refused_, {}};
 }
 
 void Session::Abandon() {
@@ -102,8 +103,11 @@ void Session::Abandon() {
   new std::shared_ptr<Session>(shared_from_this());
   SetHook(nullptr);
   // Whoever held the lock is not here to give it back; the watch bytes then stay, and nobody asks
-  // them.
-  if (mutex_.try_lock()) plans_.Clear();
+  // them. A thread that forked in a signal's handler while it was stopped goes on.
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  plans_.Clear();
+  for (auto& [id, thread] : threads_) thread->released = true;
 }
 
 // ---- the channel
@@ -162,6 +166,7 @@ void Session::Depart() {
     if (!thread->stopped || thread->released) continue;
     thread->stopped = false;
     thread->released = true;
+    thread->cancelled = true;
     proto::FromExecutor message;
     message.mutable_continued()->set_thread(id);
     message.mutable_continued()->set_by_itself(true);
@@ -235,7 +240,10 @@ void Session::Leave(bool go_on) {
     thread->stepper.Cancel();
     thread->pause = false;
     thread->jobs.clear();
+    thread->cancelled = true;  // what is being answered: nobody waits for it
     if (go_on) {
+      // The next server must not be told of a stop that is over.
+      thread->stopped = false;
       thread->released = true;
       thread->wake.notify_all();
     }

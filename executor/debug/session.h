@@ -41,7 +41,7 @@ class Session final : public Hook,
   void Abandon();
   AgentState state();
   // See Channel::Invite.
-  bool Invite(const std::string& address) { return channel_->Invite(address); }
+  Channel::Invited Invite(const std::string& address) { return channel_->Invite(address); }
 
   void EnterBlock(const FrameView& frame) override;
   void BeforeOp(FrameEditor& frame) override;

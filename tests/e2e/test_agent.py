@@ -127,6 +127,13 @@ def test_no_server_delays_the_first_run_once(tmp_path: Path) -> None:
     assert "done" in output
 
 
+def test_a_server_may_be_waited_for_for_ever(tmp_path: Path) -> None:
+    with Child(tmp_path, f"unix:{tmp_path}/nobody", OPSTEP_WAIT="inf") as child:
+        child.until.touch()
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.process.wait(3)
+
+
 def test_a_server_that_says_nothing_stalls_nobody(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "socket"))
