@@ -222,6 +222,35 @@ def test_a_stopped_thread_goes_on_when_its_server_is_gone(tmp_path: Path) -> Non
     assert "done" in asyncio.run(main())
 
 
+def test_a_stop_that_is_over_is_not_told_to_the_next_server(tmp_path: Path) -> None:
+    """The thread was looking at a large tensor when its server went away."""
+    path = str(tmp_path / "socket")
+    script = tmp_path / "large.py"
+    script.write_text(
+        "import numpy as np, opstep\n"
+        "y = opstep.layers.tanh(opstep.layers.data('x', [None, 1024]))\n"
+        "feed = {'x': np.ones((16384, 1024), np.float32)}\n"
+        "opstep.Executor().run(opstep.default_main_program(), feed, [y])\n"
+    )
+
+    async def main() -> None:
+        async with debugging("tanh", path=path) as (watch, address):
+            environment = {**os.environ, "OPSTEP_SERVER": address, "OPSTEP_WAIT": "10"}
+            child = subprocess.Popen([sys.executable, str(script)], env=environment)
+            thread = (await watch.event(StoppedEvent)).thread.id
+            long = "std(exp(x) + log(x) * sqrt(x)) + " * 8 + "0"
+            looking = asyncio.create_task(watch.debugger.evaluate(thread, 0, long))
+            await asyncio.sleep(0.3)
+            assert not looking.done()
+        with contextlib.suppress(DebuggerError, asyncio.CancelledError):
+            await looking
+        async with debugging(path=path) as (watch, _):
+            assert await watch.nothing(StoppedEvent, 2.0)
+            assert await asyncio.to_thread(child.wait, SECONDS) == 0
+
+    asyncio.run(main())
+
+
 def test_a_stopped_thread_waits_for_the_next_server(tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
 

@@ -247,6 +247,23 @@ def test_a_process_that_may_only_be_observed(tmp_path: Path) -> None:
         assert "done" in script.finish()
 
 
+def test_what_the_program_said_holds_for_those_who_ring(tmp_path: Path) -> None:
+    script = tmp_path / "observed.py"
+    script.write_text(
+        "import runpy, opstep\n"
+        "opstep.debug.connect('unix:/nowhere', policy='observe')\n"
+        "opstep.debug.detach()\n"
+        f"runpy.run_path({str(PROGRAMS / 'forever.py')!r})\n"
+    )
+    with Script(tmp_path, script=script).ready() as running, Session() as session:
+        attach(session, {"pid": running.pid}, functions=TANH)
+        frame = session.top(session.stopped("function breakpoint")["threadId"])["id"]
+        setting = {"expression": "x", "value": "0", "frameId": frame}
+        assert "policy observe" in session.fails("setExpression", setting).sentence
+        session.request("disconnect")
+        running.finish()
+
+
 def test_a_process_that_may_only_be_logged(tmp_path: Path) -> None:
     with Script(tmp_path, OPSTEP_POLICY="log-only").ready() as script:
         with Session() as session:
