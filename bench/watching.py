@@ -26,7 +26,7 @@ IDLE_BAR, NAN_BAR = 1.0, 5.0  # percent
 CONDITION_BAR = 2e6  # a second
 SUMMARY_BAR = 0.5  # seconds for 1 GB
 OPS = 2000
-ROUNDS = 12
+ROUNDS = 30
 
 # Obeys one line each: what shall be set now.
 SERVER = """
