@@ -70,7 +70,9 @@ class Endpoint:
     def admits(self, token: str | None) -> bool:
         if not self.token:
             return True
-        return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+        if token is None or not token.isascii():
+            return False
+        return hmac.compare_digest(token.encode(), self.token.encode())
 
 
 def parse_address(text: str) -> Address:
