@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Session, marker
+from harness import Failure, Session, marker
 
 Json = dict[str, Any]
 
@@ -118,6 +119,21 @@ def test_a_terminal_that_is_closed_is_the_end(script: Path, terminal: Terminal) 
         terminal.processes[0].send_signal(signal.SIGHUP)
         os.kill(pid, signal.SIGHUP)
         assert session.ends() == -signal.SIGHUP
+
+
+def test_a_terminal_that_never_answers_can_be_given_up(script: Path) -> None:
+    with Session() as session:
+        asked = threading.Event()
+        session._answer = lambda request: asked.set()  # type: ignore[method-assign]
+        session.initialize()
+        launch = session.send("launch", {"program": str(script), "console": "integratedTerminal"})
+        session.request("configurationDone")
+        session.request("threads")
+        session.request("terminate")
+        with pytest.raises(Failure, match="launch was cancelled"):
+            session.response(launch)
+        session.event("terminated")
+        assert asked.is_set()
 
 
 def test_a_client_whose_terminal_fails_can_launch_again(script: Path, terminal: Terminal) -> None:

@@ -137,6 +137,20 @@ def test_what_cannot_be_attached_to_is_said(tmp_path: Path) -> None:
 # ---- several processes ---------------------------------------------------------------------------
 
 
+def test_terminated_follows_the_last_process(tmp_path: Path) -> None:
+    with Session() as session:
+        attach(session, {"listen": f"unix:{tmp_path}/executors"})
+        # How to start them again is not known.
+        now = session.event("capabilities")["capabilities"]
+        assert now == {"supportsRestartRequest": False}
+        env = {"OPSTEP_SERVER": f"unix:{tmp_path}/executors", "OPSTEP_WAIT": "10"}
+        with Script(tmp_path, **env).ready(), Script(tmp_path, **env).ready():
+            assert wait_until(lambda: len(session.request("threads")["threads"]) == 2)
+            session.request("terminate")
+            session.event("terminated")
+            assert session.request("threads") == {"threads": []}
+
+
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
 def test_two_executors_in_one_session(tmp_path: Path, kind: str) -> None:
     with Session() as session:

@@ -39,6 +39,8 @@ class Attach:
         self._session = session
         self.active = False
         self.relay: Relay | None = None
+        # The client wants all processes to end.
+        self._ending = False
         # The one process; None when executors come and go.
         self._executor: Executor | None = None
         # What the client set before it attached, and the answers, for a server to be told.
@@ -94,6 +96,10 @@ class Attach:
                 session.debugger.replay()
             if arguments.boolean("stopOnEntry", False) and session.debugger.executors:
                 await session.debugger.pause()
+            # How to start it again is not known: a client that wants that attaches anew.
+            session.outbox.event(
+                "capabilities", {"capabilities": {"supportsRestartRequest": False}}
+            )
         except (DebuggerError, RequestError, OSError) as error:
             self.active = False
             raise RequestError(f"cannot attach: {error}") from error
@@ -140,6 +146,8 @@ class Attach:
 
     def lost(self, executor: Executor) -> None:
         """The process is gone, or has left the debugger: there is no other in this session."""
+        if self._ending and not self._session.debugger.executors:
+            self._session.lifecycle.say_terminated()
         if executor is not self._executor:
             return
         alive = os.path.exists(f"/proc/{executor.pid}")
@@ -148,8 +156,11 @@ class Attach:
         self._session.lifecycle.say_terminated()
 
     async def terminate(self) -> None:
-        """Asks all processes to end."""
+        """Asks all processes to end; `terminated` follows the last one."""
+        self._ending = True
         await self._session.debugger.end_executors()
+        if not self._session.debugger.executors:
+            self._session.lifecycle.say_terminated()
 
     async def disconnect(self, terminate: bool) -> None:
         if self.relay is not None:

@@ -26,6 +26,8 @@ class Lifecycle:
         # What was launched last, or is about to be.
         self._launch: Launch | None = None
         self._launched = False
+        # The client is asked to start it, which may take any time.
+        self._starting = False
         self._restarting = False
         self._exited = asyncio.Event()
         self._terminated = False
@@ -107,12 +109,14 @@ class Lifecycle:
         await self._session.debugger.listen()
         self._launch = launch
         # From here on there may be a process to end, also when this is cancelled.
-        self._launched = True
+        self._launched = self._starting = True
         try:
             pid = await launch.start(self._session)
         except Exception:
             self._launched = False
             raise
+        finally:
+            self._starting = False
         self._asked_to_end = False
         body: types.ProcessEventBody = {
             "name": launch.target.program,
@@ -156,6 +160,11 @@ class Lifecycle:
         if not self._launched:
             raise RequestError("there is no program to terminate: launch one first")
         if not self._alive:
+            return
+        if self._starting:
+            self._session.cancel_commands("launch", "restart")
+            self._launched = False
+            self.say_terminated()
             return
         if self._asked_to_end:
             self._session.debugger.signal(signal.SIGKILL)

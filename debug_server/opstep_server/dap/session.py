@@ -293,6 +293,9 @@ class Session:
         """All but the request that ends the session."""
         self._cancel(p for p in self._pending.values() if p.command != "disconnect")
 
+    def cancel_commands(self, *commands: str) -> None:
+        self._cancel(p for p in self._pending.values() if p.command in commands)
+
     @rules.request(When.ANY, Run.AT_ONCE, supportsCancelRequest=True)
     async def cancel_request(self, arguments: Arguments) -> Json:
         seq = arguments.optional_integer("requestId")
