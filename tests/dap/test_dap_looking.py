@@ -40,6 +40,16 @@ def test_a_hover_computes_nothing(session: Session) -> None:
     assert "computes nothing" in session.fails("evaluate", arguments).sentence
 
 
+def test_what_is_too_much_for_one_answer_is_said(session: Session) -> None:
+    shown = session.evaluate("big", session.top(1)["id"])
+    reference = shown["variablesReference"]
+    everything = session.variables(reference)
+    assert len(everything) == 1001
+    assert everything["…"]["value"].startswith("999999000 more from [1000] on")
+    page = session.variables(reference, filter="indexed", start=5000, count=100)
+    assert list(page) == [f"[{n}]" for n in range(5000, 5100)]
+
+
 def test_the_clipboard_gets_python(session: Session) -> None:
     frame = session.top(1)["id"]
     copied = session.evaluate("x", frame, "clipboard")["result"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -42,7 +43,9 @@ class Completion:
         names = await self._names(arguments.optional_integer("frameId"))
         start = len(before.encode("utf-16-le", "surrogatepass")) // 2 + first
         targets: dict[str, types.CompletionItem] = {}
-        for typed, label, kind in [*_whole(names, word), *_attributes(word)]:
+        for typed, label, kind in itertools.chain(_whole(names, word), _attributes(word)):
+            if len(targets) == MAX_TARGETS:
+                break
             length = len(typed)
             item: types.CompletionItem = {
                 "label": label,
@@ -53,7 +56,7 @@ class Completion:
             if kind == "variable" and typed_name(label) != label:
                 item["text"] = typed_name(label)
             targets.setdefault(label, item)
-        return {"targets": list(targets.values())[:MAX_TARGETS]}
+        return {"targets": list(targets.values())}
 
     async def _names(self, handle: int | None) -> pb.Names:
         if handle is None and not self._session.stops:

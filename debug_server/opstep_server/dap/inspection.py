@@ -16,7 +16,8 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 if TYPE_CHECKING:
     from opstep_server.dap.session import Session
 
-# How many children one response holds at the most; clients with paging ask for far less.
+# Of a tensor, how many elements one response holds at the most; clients with paging ask for far
+# less. Of a scope, how many are asked for at a time.
 MAX_CHILDREN = 1000
 # More than any scope has.
 MAX_ROWS = 1 << 31
@@ -67,7 +68,7 @@ class Inspection:
         ref = self._session.stops.variable(arguments.integer("variablesReference"))
         wanted = arguments.one_of("filter", ("named", "indexed", ""), "")
         start = arguments.natural("start", 0)
-        count = min(arguments.natural("count", 0) or MAX_CHILDREN, MAX_CHILDREN)
+        count = arguments.natural("count", 0) or MAX_ROWS
         hex = wants_hex(arguments)
         named = isinstance(ref, ScopeRef)
         if wanted and (wanted == "named") != named:
@@ -77,13 +78,12 @@ class Inspection:
         if isinstance(ref, TensorRef):
             return {"variables": await self._elements(ref, start, count, hex)}
         dtype = program_pb2.INT64 if hex else None
-        items = itertools.islice(enumerate(ref.values), start, start + count)
-        return {
-            "variables": [
-                {"name": f"[{i}]", "value": values.describe(value, dtype), "variablesReference": 0}
-                for i, value in items
-            ]
-        }
+        end = start + min(count, MAX_CHILDREN)
+        items: list[types.Variable] = [
+            {"name": f"[{i}]", "value": values.describe(value, dtype), "variablesReference": 0}
+            for i, value in itertools.islice(enumerate(ref.values), start, end)
+        ]
+        return {"variables": items + _rest(len(ref.values), end, start + count)}
 
     def frame(self, handle: int | None) -> tuple[FrameRef, int]:
         """The frame in which something is evaluated, and its place in the stack."""
@@ -134,7 +134,11 @@ class Inspection:
         while len(found) < count and start < MAX_ROWS:
             # A reply is bounded by the wire's message size: what is missing is asked for again.
             page = await self._session.debugger.variables(
-                ref.stop.thread.id, ref.frame, ref.scope, start + len(found), count - len(found)
+                ref.stop.thread.id,
+                ref.frame,
+                ref.scope,
+                start + len(found),
+                min(count - len(found), MAX_CHILDREN),
             )
             found += [self._session.showing.named(ref, entry, hex) for entry in page.variables]
             if not page.variables or start + len(found) >= page.total:
@@ -144,8 +148,8 @@ class Inspection:
     async def _elements(
         self, ref: TensorRef, start: int, count: int, hex: bool
     ) -> list[types.Variable]:
-        count = min(count, ref.length - start)
-        if count <= 0:
+        end = start + min(count, MAX_CHILDREN, ref.length - start)
+        if end <= start:
             return []
         value = await self._session.debugger.evaluate(
             ref.stop.thread.id,
@@ -153,13 +157,23 @@ class Inspection:
             ref.expr,
             max_elements=values.SMALL,
             start=start,
-            count=count,
+            count=end - start,
         )
         dtype = value.tensor.dtype if hex else None
-        return [
+        elements = [
             self._session.showing.element(ref, position, child, dtype)
             for position, child in enumerate(value.tensor.children, start)
         ]
+        return elements + _rest(ref.length, end, start + count)
+
+
+def _rest(length: int, end: int, wanted: int) -> list[types.Variable]:
+    """Says what is missing: a client without paging asks for all at once."""
+    left = min(length, wanted) - end
+    if left <= 0:
+        return []
+    text = f"{left} more from [{end}] on: evaluate a part, such as [{end}:{end + 10}] of it"
+    return [{"name": "…", "value": text, "variablesReference": 0}]
 
 
 def wants_hex(arguments: Arguments) -> bool:

@@ -27,6 +27,8 @@ class Sources:
         self._references: dict[tuple[int, int, int], int] = {}
         self._programs: dict[int, ProgramRef] = {}
         self._seen: set[tuple[int, int]] = set()
+        # By executor and program: the version, and the lines of each file that made ops of it.
+        self._lines: dict[tuple[int, int], tuple[int, dict[str, set[int]]]] = {}
 
     def program(self, executor: Executor, program: int) -> ProgramRef | None:
         for ref in self._session.debugger.programs:
@@ -76,6 +78,7 @@ class Sources:
                 self._session.outbox.event("loadedSource", body)
                 del self._programs[reference]
         self._seen = {key for key in self._seen if key[0] != executor.id}
+        self._lines = {key: made for key, made in self._lines.items() if key[0] != executor.id}
 
     @request(run=Run.LOOKING)
     async def source_request(self, arguments: Arguments) -> types.SourceResponseBody:
@@ -93,8 +96,7 @@ class Sources:
         sources = [self.listing(ref) for ref in self._session.debugger.programs]
         files: dict[str, None] = {}
         for ref in self._session.debugger.programs:
-            for op in await self._session.debugger.ops(ref):
-                files.update((line.file, None) for line in op.stack)
+            files.update(dict.fromkeys(await self._made(ref)))
         sources += [{"name": os.path.basename(file), "path": file} for file in files]
         return {"sources": sources}
 
@@ -106,13 +108,25 @@ class Sources:
         first = arguments.line("line")
         last = arguments.line("endLine", first)
         program_name = self.program_of(source)
-        path = "" if program_name is not None else os.path.normpath(source.string("path"))
+        path = "" if program_name is not None else os.path.realpath(source.string("path"))
         lines: set[int] = set()
         for ref in self._session.debugger.programs:
-            for op in await self._session.debugger.ops(ref):
-                if program_name is None:
-                    lines.update(at.line for at in op.stack if os.path.normpath(at.file) == path)
-                elif ref.event.name == program_name:
-                    lines.add(op.listing_line)
+            if program_name is None:
+                for file, made in (await self._made(ref)).items():
+                    lines |= made if os.path.realpath(file) == path else set()
+            elif ref.event.name == program_name:
+                lines.update(op.listing_line for op in await self._session.debugger.ops(ref))
         shown = sorted(self._session.client.line(line) for line in lines)
         return {"breakpoints": [{"line": line} for line in shown if first <= line <= last]}
+
+    async def _made(self, ref: ProgramRef) -> dict[str, set[int]]:
+        """By file, the lines on which the program's ops were made."""
+        key = ref.executor.id, ref.event.program
+        version, lines = self._lines.get(key, (0, {}))
+        if not lines or version != ref.event.version:
+            lines = {}
+            for op in await self._session.debugger.ops(ref):
+                for at in op.stack:
+                    lines.setdefault(at.file, set()).add(at.line)
+            self._lines[key] = ref.event.version, lines
+        return lines
