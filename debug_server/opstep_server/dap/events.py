@@ -41,6 +41,8 @@ _REASONS = {
 class EventTranslator:
     def __init__(self, session: Session) -> None:
         self._session = session
+        # Log messages that the client was spared since it was last told how many.
+        self._dropped = 0
 
     def __call__(self, event: Event) -> None:
         session, outbox = self._session, self._session.outbox
@@ -83,6 +85,13 @@ class EventTranslator:
                 pass
 
     def _logged(self, text: str, breakpoint: int) -> None:
+        if self._session.outbox.behind:
+            self._dropped += 1
+            return
+        if self._dropped:
+            lost, self._dropped = self._dropped, 0
+            what = f"{lost} log messages were dropped: the client reads more slowly than they come"
+            self._session.outbox.output("console", f"{what}\n")
         body: types.OutputEventBody = {"category": "console", "output": f"{text}\n"}
         told = self._session.breakpoints.told(breakpoint)
         if told is not None and "source" in told:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from opstep_server.dap.framing import ByteSink, Json, frame
 
+# What a client may leave unread before it is spared what can be spared.
+MAX_UNREAD = 8 << 20
+
 
 class Outbox:
     def __init__(self, sink: ByteSink) -> None:
@@ -28,6 +31,12 @@ class Outbox:
             self._held.append(message)
         else:
             self._send(message)
+
+    @property
+    def behind(self) -> bool:
+        """The client does not read as fast as there is something to say."""
+        unread = getattr(self._sink, "get_write_buffer_size", None)
+        return unread is not None and unread() > MAX_UNREAD
 
     def output(self, category: str, text: str) -> None:
         self.event("output", {"category": category, "output": text})
