@@ -76,7 +76,9 @@ def test_a_client_that_comes_later_sees_what_is_stopped(tmp_path: Path) -> None:
             thread = one.stopped("function breakpoint")["threadId"]
             with Client(server.clients) as two:
                 attach(two, {})
-                assert two.stopped()["threadId"] == thread
+                stop = two.stopped()
+                assert stop["threadId"] == thread
+                assert "hitBreakpointIds" not in stop, "it is the other one's breakpoint"
                 assert two.top(thread)["name"].startswith("tanh")
                 two.request("continue", {"threadId": thread})
                 one.event("continued")

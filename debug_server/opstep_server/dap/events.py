@@ -114,6 +114,8 @@ class EventTranslator:
         }
         if stopped.message:
             body["text"] = stopped.message
-        if stopped.breakpoints:
-            body["hitBreakpointIds"] = [breakpoints.client_id(id) for id in stopped.breakpoints]
+        # Those of other users mean nothing to this client.
+        hit = [id for id in stopped.breakpoints if breakpoints.told(id) is not None]
+        if hit:
+            body["hitBreakpointIds"] = [breakpoints.client_id(id) for id in hit]
         self._session.outbox.event("stopped", body)
