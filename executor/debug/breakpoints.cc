@@ -160,6 +160,8 @@ void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
   const proto::Breakpoint& spec = entry.spec;
   if (spec.where_case() == proto::Breakpoint::kLine) {
     entry.lines.merge(LinesWithOps(plan, spec.line().file(), spec.gradients()));
+    entry.beside |= !spec.gradients() &&
+                    LinesWithOps(plan, spec.line().file(), true).contains(spec.line().line());
   } else if (spec.where_case() == proto::Breakpoint::kPattern) {
     if (std::string near = NearestOp(plan, spec.pattern()); !near.empty()) entry.nearest = near;
   } else if (spec.where_case() == proto::Breakpoint::kData) {
@@ -184,6 +186,10 @@ std::string Breakpoints::WhyNot(const Entry& entry) const {
   const std::string yet = entry.seen_plan ? "" : " yet";
   switch (spec.where_case()) {
     case proto::Breakpoint::kLine:
+      if (entry.beside) {
+        return Cat("only gradients and first values of parameters were made on ",
+                   BaseName(spec.line().file()), ":", spec.line().line(), " so far");
+      }
       return Cat("no op was made on ", BaseName(spec.line().file()), ":", spec.line().line(), yet,
                  NearestLines(entry.lines, spec.line().line()));
     case proto::Breakpoint::kListing:

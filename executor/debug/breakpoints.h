@@ -48,6 +48,7 @@ class Breakpoints {
     std::set<uint32_t> lines;  // of its file with ops
     std::string nearest;       // op or variable
     std::string told;
+    bool beside = false;  // only gradients and first values are on its line
     bool seen_plan = false;
   };
 

@@ -222,6 +222,8 @@ void Session::WaitForWelcome() {
   if (settled_) return;
   settled_ = true;
   SetHook(nullptr);
+  std::fprintf(stderr, "opstep: no debug server answers at %s: running without it, and trying on\n",
+               options_.address.c_str());
 }
 
 // Nothing of the debugger is left in the process but threads that are to wait.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import threading
 import time
@@ -52,6 +53,8 @@ def connect(
     address = address or os.environ.get("OPSTEP_SERVER")
     if not address:
         raise Error("no debug server to connect to: give an address or set OPSTEP_SERVER")
+    if not re.fullmatch(r"unix:.+|.+:\d+", address):
+        raise Error(f"'{address}' is no address of a debug server: give unix:/path or host:port")
     if not wait >= 0:
         raise Error("wait is 0 seconds or more")
     options = _options(on_disconnect, max_pause, policy)

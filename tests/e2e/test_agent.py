@@ -123,6 +123,7 @@ def first_run(output: str) -> float:
 def test_no_server_delays_the_first_run_once(tmp_path: Path) -> None:
     with Child(tmp_path, f"unix:{tmp_path}/nobody") as child:
         output = child.finish()
+    assert f"opstep: no debug server answers at unix:{tmp_path}/nobody: running without" in output
     assert 0.0 < first_run(output) < 0.6, output
     assert "done" in output
 

@@ -212,3 +212,20 @@ def test_without_a_debugger_nothing_stops() -> None:
         [sys.executable, str(PROGRAMS / "marked.py")], env=env, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout.count("loss"), done.stderr) == (0, 2, "")
+
+
+def test_a_line_whose_layer_has_only_been_initialised_says_so() -> None:
+    async def run() -> None:
+        line = marked("mlp.py", "hidden")
+        breakpoints = [BreakpointSpec(line), BreakpointSpec(PatternWhere("fc_0.w.init"))]
+        async with debugged("mlp.py", breakpoints=breakpoints) as run:
+            assert top(await run.stop()) == "fc_0.w.init"
+            pending = run.debugger.breakpoints[0]
+            assert not pending.verified and pending.message == (
+                f"only gradients and first values of parameters were made on mlp.py:{line.line} "
+                "so far"
+            )
+            assert top(await run.go()) == "fc_0.matmul"
+            assert run.debugger.breakpoints[0].verified
+
+    asyncio.run(run())

@@ -24,6 +24,8 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "sentence"),
     [
         ({}, "give an address or set OPSTEP_SERVER"),
+        ({"address": "garbage"}, "'garbage' is no address of a debug server"),
+        ({"address": "localhost:"}, "give unix:/path or host:port"),
         ({"address": "unix:/x", "policy": "all"}, "'full', 'observe' or 'log-only', not 'all'"),
         ({"address": "unix:/x", "on_disconnect": "stop"}, "'continue' or 'wait', not 'stop'"),
         ({"address": "unix:/x", "wait": -1}, "0 seconds or more"),
