@@ -72,6 +72,10 @@ def test_a_wrong_shape_inside_a_layer_names_the_users_line(world) -> None:
             r"\[mul\] Y is 0\.5, which .* cast it to float32 first",
         ),
         (lambda x: ops.logical_not(x), r"\[logical_not\] X \('x'\) is float32; it takes bool"),
+        (
+            lambda x: layers.fc(np.ones((2, 4)), 3),
+            r"\[fc\] takes a variable of the program, not ndarray: feed it by layers\.data",
+        ),
         (lambda x: layers.fc(x, 3, act="rleu"), r"\[fc\] act='rleu': .* did you mean 'relu'\?"),
         (
             lambda x: layers.relu(x, name="x.feed"),

@@ -22,6 +22,9 @@ Step = tuple[Layer, tuple[Any, ...] | dict[str, Any]]
 
 def base_name(x: Variable, layer: Layer, name: str | None) -> str:
     """What the ops and parameters of a layer are called after."""
+    if not isinstance(x, Variable):
+        kind = type(x).__name__
+        raise error(layer, f"takes a variable of the program, not {kind}: feed it by layers.data")
     return context.scoped(name) if name else x.program.unique_name(layer.__name__)
 
 
