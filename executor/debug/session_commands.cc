@@ -8,6 +8,12 @@
 #include "debug/session.h"
 
 namespace opstep {
+namespace {
+
+// Of commands that wait for a stopped thread; a command has at most 4 MiB, most have some bytes.
+constexpr size_t kMostJobs = 1000;
+
+}  // namespace
 
 proto::BreakpointStatuses Session::SetBreakpoints(const proto::SetBreakpoints& wanted) {
   Lock lock(mutex_);
@@ -150,6 +156,8 @@ void Session::AskStopped(uint32_t thread, uint32_t stop, const proto::Command& c
   ThreadState& asked = Stopped(thread);
   OPSTEP_CHECK(asked.stop.stop() == stop, "thread ", thread, " has gone on since stop ", stop,
                ": ask again for where it is now");
+  OPSTEP_CHECK(asked.jobs.size() < kMostJobs, "thread ", thread, " has ", kMostJobs,
+               " questions to answer: wait for some of the answers");
   asked.jobs.emplace_back(epoch_, command);
   asked.wake.notify_all();
 }

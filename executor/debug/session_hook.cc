@@ -325,6 +325,12 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
 
 void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
   const Clock::time_point since = Clock::now();
+  // What cannot be counted in microseconds is as good as for ever.
+  const Clock::time_point latest =
+      options_.max_pause_seconds > 0 && options_.max_pause_seconds < 1e9
+          ? since +
+                std::chrono::microseconds(static_cast<int64_t>(options_.max_pause_seconds * 1e6))
+          : Clock::time_point::max();
   Clock::time_point poll = since + std::chrono::milliseconds(100);
   ReadAhead ahead;
   const auto leave = [&](const std::string& by_itself) {
@@ -358,12 +364,11 @@ void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
         continue;
       }
       if (thread.released) return leave("");
-      const std::chrono::duration<double> waited = Clock::now() - since;
-      if (options_.max_pause_seconds > 0 && waited.count() >= options_.max_pause_seconds) {
+      if (Clock::now() >= latest) {
         return leave(
             Cat("went on after the longest pause allowed, ", options_.max_pause_seconds, " s"));
       }
-      thread.wake.wait_until(lock, poll);
+      thread.wake.wait_until(lock, std::min(poll, latest));
       if (Clock::now() < poll) continue;
       poll = Clock::now() + std::chrono::milliseconds(100);
       lock.unlock();
