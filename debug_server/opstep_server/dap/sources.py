@@ -108,12 +108,12 @@ class Sources:
         first = arguments.line("line")
         last = arguments.line("endLine", first)
         program_name = self.program_of(source)
-        path = "" if program_name is not None else os.path.realpath(source.string("path"))
+        path = "" if program_name is not None else _real(source.string("path"))
         lines: set[int] = set()
         for ref in self._session.debugger.programs:
             if program_name is None:
                 for file, made in (await self._made(ref)).items():
-                    lines |= made if os.path.realpath(file) == path else set()
+                    lines |= made if _real(file) == path else set()
             elif ref.event.name == program_name:
                 lines.update(op.listing_line for op in await self._session.debugger.ops(ref))
         shown = sorted(self._session.client.line(line) for line in lines)
@@ -130,3 +130,11 @@ class Sources:
                     lines.setdefault(at.file, set()).add(at.line)
             self._lines[key] = ref.event.version, lines
         return lines
+
+
+def _real(path: str) -> str:
+    """The one name of a file that has several."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path  # No file has a name with a zero in it.
