@@ -146,6 +146,7 @@ class Hub:
 
     async def detach(self, executor: Executor) -> None:
         command = pb.Command(detach=pb.Detach())
+        executor.connection.let_go = True
         # One that is gone or deaf sees the stream close, which has the same effect.
         with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
             await asyncio.wait_for(executor.ask(command), DETACH_SECONDS)

@@ -70,6 +70,8 @@ class Connection:
         self._writer: asyncio.Task[None] | None = None
         self._lost: str | None = None
         self._missed = 0
+        # We sent it away: the end of its stream is no loss.
+        self.let_go = False
         self.reader: asyncio.Task[str] | None = None
 
     async def send_command(
@@ -260,6 +262,8 @@ class Server:
         elif connection._missed >= MISSED_HEARTBEATS:
             silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
             message = f"process {hello.pid} has not been heard of for {silent:g} s"
+        if connection.let_go:
+            message = ""
         reader.cancel()
         pulse.cancel()
         connection._end(message)

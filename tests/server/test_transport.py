@@ -117,6 +117,17 @@ def test_pending_commands_fail_when_the_stream_ends(how: str):
     asyncio.run(run())
 
 
+def test_a_stream_that_ends_because_we_detached_is_no_loss():
+    async def run() -> None:
+        async with session() as s:
+            executor = await s.join()
+            await s.debugger.detach()
+            await executor.close()
+            assert (await s.wait_for(ExecutorLost)).message == ""
+
+    asyncio.run(run())
+
+
 def test_an_executor_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transport, "HEARTBEAT_SECONDS", 0.1)
 
