@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from opstep_server import process
 from opstep_server.access import is_private
 from opstep_server.model import DebuggerError
 
@@ -55,6 +56,8 @@ async def ring(pid: int, address: str) -> None:
     """Has the process dial the address; returns when it has begun to."""
     paths = [path for folder in folders() if os.path.exists(path := f"{folder}/{pid}")]
     problem = f"process {pid} has no doorbell: 'opstep ps' lists the processes that have one"
+    if not process.alive(pid):
+        raise DebuggerError(f"there is no process {pid}: 'opstep ps' lists those with a doorbell")
     for path in paths:
         try:
             answer = await _ask(path, f"ring {address}")
@@ -66,6 +69,12 @@ async def ring(pid: int, address: str) -> None:
         if "error" not in answer:
             return
         problem = str(answer["error"])
+        asked = await _who(path)
+        if asked is not None and asked.server:
+            problem += (
+                ": leave the debugger that has it, or, if that is 'opstep serve', attach to the "
+                'server with an editor, by "connect" and the address that it prints for clients'
+            )
     raise DebuggerError(problem)
 
 

@@ -28,6 +28,16 @@ DRAIN_SECONDS = 1.0
 _RELAY = ("/bin/sh", "-c", "cat; exec cat >/dev/null")
 
 
+def alive(pid: int) -> bool:
+    """Whether there is a process of that id that has not ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # Behind its name, which may hold anything; one that nobody waited for has ended too.
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
 class Process:
     """One child in its own session, so that the terminal's Ctrl-C does not reach it."""
 

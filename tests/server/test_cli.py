@@ -237,7 +237,7 @@ def test_commands_from_a_pipe_and_the_empty_line():
 def test_the_commands_outside_of_the_debugger():
     assert opstep("--version").stdout.startswith("opstep ")
     shown = opstep("debug", "--help").stdout
-    assert "3  stopped at a NaN or an Inf" in shown
+    assert "3  stopped at a NaN, an Inf or an overflow" in shown
     missing = opstep("debug", "--batch", "-ex", "run", "nowhere.py")
     assert (missing.stdout, missing.stderr) == ("", "opstep: there is no script nowhere.py\n")
     assert missing.returncode == 2

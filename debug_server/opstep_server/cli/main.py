@@ -19,9 +19,14 @@ The script writes to the same output as the debugger. It reads nothing from its 
 
 exit code of a batch, the first that applies:
   1  a command failed
-  3  stopped at a NaN or an Inf
+  3  stopped at a NaN, an Inf or an overflow
   4  stopped at a failing op
   otherwise the script's own (128 + N when signal N ended it), and 0 when it was still running
+"""
+
+PS_EPILOG = """\
+ATTACHED is yes while somebody debugs the process, and server while it is connected to a debug
+server that nobody is attached to.
 """
 
 SERVE_EPILOG = """\
@@ -94,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
         "ps",
         help="list the processes that can be attached to",
         description="List your processes that have an executor, and can be attached to.",
+        epilog=PS_EPILOG,
     )
     dap = commands.add_parser(
         "dap",

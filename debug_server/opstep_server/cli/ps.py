@@ -23,7 +23,7 @@ def ps() -> int:
 
 
 def _row(process: doorbell.Running) -> tuple[str, str, str, str]:
-    attached = "yes" if process.attached else "no"
+    attached = "yes" if process.attached else "server" if process.server else "no"
     # What it was called with is its own affair: no control character reaches the terminal.
     command = "".join(c if c.isprintable() else "?" for c in shlex.join(process.argv))
     return str(process.pid), process.policy, attached, command

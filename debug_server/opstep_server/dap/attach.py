@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from opstep_server import process
 from opstep_server.access import listening
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.framing import Json
@@ -150,8 +150,7 @@ class Attach:
             self._session.lifecycle.say_terminated()
         if executor is not self._executor:
             return
-        alive = os.path.exists(f"/proc/{executor.pid}")
-        how = "goes on without the debugger" if alive else "has ended"
+        how = "goes on without the debugger" if process.alive(executor.pid) else "has ended"
         self._session.outbox.output("console", f"process {executor.pid} {how}\n")
         self._session.lifecycle.say_terminated()
 
