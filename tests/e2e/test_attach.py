@@ -126,7 +126,7 @@ def test_what_cannot_be_attached_to_is_said(tmp_path: Path) -> None:
         with Session() as first:
             attach(first, {"pid": script.pid})
             taken = session.fails("attach", {"pid": script.pid})
-            assert "already" in taken.sentence
+            assert "already: leave the debugger that has it, or" in taken.sentence
             first.request("disconnect")
         # And then it can.
         session.request("attach", {"pid": script.pid})
@@ -321,6 +321,15 @@ def test_opstep_attach_debugs_and_leaves(tmp_path: Path) -> None:
         assert f"attached to process {script.pid}" in done.stdout
         assert "X.shape = [4]" in done.stdout
         assert running(script.pid) is not None and script.process.poll() is None
+        assert "done" in script.finish()
+
+
+def test_opstep_attach_knows_at_once_what_runs(tmp_path: Path) -> None:
+    with Script(tmp_path).ready() as script:
+        done = opstep_attach(script.pid, "info programs", "break tanh")
+        assert done.returncode == 0, done
+        assert f"process {script.pid}" in done.stdout.splitlines()[2]
+        assert "pending" not in done.stdout and "lost" not in done.stdout
         assert "done" in script.finish()
 
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 # Ctrl-C becomes a signal only for those whose controlling terminal it is.
 START = """
@@ -100,6 +102,23 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
     assert "stepi" in (tmp_path / "opstep" / "history").read_text()
 
 
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["ctrl-c", "ctrl-d"])
+def test_only_a_yes_ends_the_script(tmp_path: Path, key: str):
+    with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("tbreak add\r")
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect(r"breakpoint 1")
+        t.expect(r"\(opstep\)")
+        t.type("\x04")
+        t.expect(r"end it\? \[y/N\]")
+        t.type(key)
+        t.expect(r"\(opstep\)")
+        t.type("print x\r")
+        t.expect(r"x = 0\.25")
+
+
 def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
     with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
         t.expect(r"\(opstep\)")
@@ -115,6 +134,30 @@ def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
         t.expect(r"x = 0\.25")
         t.type("stepi\r")
         t.expect(r"run \d+: step")
+
+
+def test_a_script_that_runs_no_ops_is_not_to_be_started_again(tmp_path: Path):
+    script = tmp_path / "plain.py"
+    script.write_text("import time\nprint('waiting', flush=True)\ntime.sleep(60)\n")
+    with terminal(script=str(script), XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect(r"waiting")
+        t.type("\x03")
+        t.expect(r"pausing: the script will stop at its next op")
+        t.type("\x03")
+        t.expect(r"\(opstep\)")
+        for topic, what in (
+            ("threads", "thread has run an op"),
+            ("ops", "program has been compiled"),
+        ):
+            t.type(f"info {topic}\r")
+            t.expect(f"error: no {what} yet: 'pause' stops the script at its first op")
+            t.expect(r"\(opstep\)")
+        t.type("quit\r")
+        t.expect(r"end it\? \[y/N\]")
+        t.type("y\r")
+        assert t.process.wait(15) == 0
 
 
 def test_ctrl_c_while_no_op_runs(tmp_path: Path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import shlex
 
+from opstep_server import process
 from opstep_server.cli.screen import Screen
 from opstep_server.cli.session import Interrupted, Session
 from opstep_server.debugger import (
@@ -13,7 +16,12 @@ from opstep_server.debugger import (
     Executor,
     ExecutorLost,
     LaunchTarget,
+    ProgramCompiled,
 )
+from opstep_server.wire import debug_pb2 as pb
+
+# A process tells of a program when a run enters it: one that runs all the time has by then.
+_PROGRAM_SECONDS = 2.0
 
 
 class AttachedSession(Session):
@@ -23,6 +31,8 @@ class AttachedSession(Session):
         super().__init__(debugger, LaunchTarget(""), screen, batch)
         self._pid = pid
         self._executor: Executor | None = None
+        # A program is known, or none will come.
+        self._settled = asyncio.Event()
 
     async def attach(self) -> None:
         """Until the process is here; its script is then the one in view."""
@@ -31,20 +41,49 @@ class AttachedSession(Session):
         argv = list(self._executor.hello.argv)
         self.target = LaunchTarget(argv[0] if argv else "")
         self._running = True
+        offer = "'pause' stops it" if self._stops else "breakpoints with a 'log' message write"
         self.screen.line(
             f"attached to process {self._pid} ({shlex.join(argv)}), which runs: "
-            "'pause' stops it, 'quit' leaves it"
+            f"{offer}, 'quit' leaves it"
         )
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), _PROGRAM_SECONDS)
+
+    @property
+    def _stops(self) -> bool:
+        """Its policy lets it be stopped."""
+        return self._executor is None or self._executor.hello.policy != pb.POLICY_LOG_ONLY
 
     async def start(self) -> None:
-        raise DebuggerError(f"process {self._pid} was running already: 'pause' stops it")
+        raise self._not_stopped() if self._running else self.not_running()
+
+    def not_running(self) -> DebuggerError:
+        if process.alive(self._pid):
+            return DebuggerError(
+                f"process {self._pid} goes on without the debugger: 'opstep attach {self._pid}' "
+                "comes back to it"
+            )
+        return DebuggerError(f"process {self._pid} has ended: 'quit' leaves the debugger")
+
+    def none_yet(self, what: str) -> DebuggerError:
+        if not self._running:
+            return self.not_running()
+        hint = ": 'pause' stops the process at its next op" if self._stops else ""
+        return DebuggerError(f"{what} since the debugger was attached{hint}")
+
+    def _not_stopped(self) -> DebuggerError:
+        hint = "'pause' stops it at its next op" if self._stops else "its policy is never to stop"
+        return DebuggerError(f"process {self._pid} is running: {hint}")
 
     async def close(self) -> None:
         self._running = False  # Not ours to end.
+        self._unsubscribe()
         await self.debugger.detach()
         await super().close()
 
     def _take(self, event: Event) -> None:
+        if isinstance(event, (ProgramCompiled, ExecutorLost)):
+            self._settled.set()
         if not isinstance(event, ExecutorLost):
             super()._take(event)
         elif event.executor is self._executor:

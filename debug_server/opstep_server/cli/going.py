@@ -26,6 +26,8 @@ async def continue_(session: Session, args: str) -> None:
 
 
 async def pause(session: Session, args: str) -> None:
+    if not session.running:
+        raise session.not_running()
     if session.stopped is not None:
         raise DebuggerError("the script is stopped already")
     await session.wait(session.debugger.pause())

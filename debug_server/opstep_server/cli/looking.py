@@ -251,7 +251,7 @@ async def info_programs(session: Session, pattern: str) -> None:
 async def info_threads(session: Session, pattern: str) -> None:
     threads = session.debugger.threads
     if not threads:
-        raise DebuggerError("no thread has run an op yet: start the script with 'run'")
+        raise session.none_yet("no thread has run an op")
     current = session.stopped
     for thread in threads:
         mark = "*" if current is not None and thread.stopped is current else " "

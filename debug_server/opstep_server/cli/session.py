@@ -128,11 +128,9 @@ class Session:
     @property
     def stop(self) -> tuple[Thread, pb.Stopped]:
         if not self._running:
-            raise DebuggerError("the script is not running: start it with 'run'")
+            raise self.not_running()
         if self._thread is None or self._thread.stopped is None:
-            raise DebuggerError(
-                "the script is running Python code, not ops: 'continue' waits for its next op"
-            )
+            raise self._not_stopped()
         return self._thread, self._thread.stopped
 
     @property
@@ -147,7 +145,7 @@ class Session:
         """The program of the frame in view, or the one that was compiled last."""
         programs = self.debugger.programs
         if not programs:
-            raise DebuggerError("no program has been compiled yet: start the script with 'run'")
+            raise self.none_yet("no program has been compiled")
         stopped = self.stopped
         if stopped is not None and self._thread is not None:
             # Python frames are in no program: that of the op is the one they run.
@@ -158,6 +156,22 @@ class Session:
                 if ours and program.event.program == wanted:
                     return program
         return programs[-1]
+
+    # ---- what there is not -----------------------------------------------------------------------
+
+    def not_running(self) -> DebuggerError:
+        return DebuggerError("the script is not running: start it with 'run'")
+
+    def none_yet(self, what: str) -> DebuggerError:
+        """Of what comes with the script's ops."""
+        if not self._running:
+            return DebuggerError(f"{what} yet: start the script with 'run'")
+        return DebuggerError(f"{what} yet: 'pause' stops the script at its first op")
+
+    def _not_stopped(self) -> DebuggerError:
+        return DebuggerError(
+            "the script is running Python code, not ops: 'continue' waits for its next op"
+        )
 
     # ---- running ---------------------------------------------------------------------------------
 

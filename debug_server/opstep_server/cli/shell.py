@@ -118,8 +118,10 @@ async def _confirm() -> bool:
     ask: PromptSession[str] = PromptSession()
     try:
         answer = await ask.prompt_async("the script is still running: end it? [y/N] ")
-    except (KeyboardInterrupt, EOFError):
-        return True
+    except KeyboardInterrupt:
+        return False
+    except EOFError:
+        return not sys.stdin.isatty()  # A terminal that is gone answers nothing else.
     return answer.strip().lower() in ("y", "yes")
 
 
