@@ -128,12 +128,22 @@ def test_a_terminal_that_never_answers_can_be_given_up(script: Path) -> None:
         session.initialize()
         launch = session.send("launch", {"program": str(script), "console": "integratedTerminal"})
         session.request("configurationDone")
-        session.request("threads")
+        while not asked.is_set():
+            session.request("threads")
         session.request("terminate")
         with pytest.raises(Failure, match="launch was cancelled"):
             session.response(launch)
         session.event("terminated")
-        assert asked.is_set()
+
+
+def test_a_launch_that_waits_for_its_configuration_can_be_given_up(script: Path) -> None:
+    with Session() as session:
+        session.initialize()
+        launch = session.send("launch", {"program": str(script)})
+        session.request("terminate")
+        with pytest.raises(Failure, match="launch was cancelled"):
+            session.response(launch)
+        session.event("terminated")
 
 
 def test_a_client_whose_terminal_fails_can_launch_again(script: Path, terminal: Terminal) -> None:

@@ -393,7 +393,11 @@ def test_a_forked_child_runs_programs() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"OPSTEP_SERVER": "unix:/nowhere/at/all"}, ""),
+        (
+            {"OPSTEP_SERVER": "unix:/nowhere/at/all"},
+            "opstep: no debug server answers at unix:/nowhere/at/all: running without it, "
+            "and trying on\n",
+        ),
         (
             {"OPSTEP_SERVER": "unix:/nowhere/at/all", "OPSTEP_WAIT": "soon"},
             "opstep: running without the debugger: "

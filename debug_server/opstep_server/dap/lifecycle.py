@@ -157,14 +157,14 @@ class Lifecycle:
         if self._session.attach.active:
             await self._session.attach.terminate()
             return
-        if not self._launched:
+        if self._launch is None:
             raise RequestError("there is no program to terminate: launch one first")
-        if not self._alive:
-            return
-        if self._starting:
+        if not self._launched or self._starting:
             self._session.cancel_commands("launch", "restart")
-            self._launched = False
+            self._launch, self._launched = None, False
             self.say_terminated()
+            return
+        if not self._alive:
             return
         if self._asked_to_end:
             self._session.debugger.signal(signal.SIGKILL)
