@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,14 +112,23 @@ def test_a_process_that_dies_while_it_is_stopped_ends_the_session(tmp_path: Path
         assert session.request("threads") == {"threads": []}
 
 
-def test_what_cannot_be_attached_to_is_said(tmp_path: Path) -> None:
+@pytest.fixture
+def bystander() -> Iterator[int]:
+    """A process without an executor."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_what_cannot_be_attached_to_is_said(tmp_path: Path, bystander: int) -> None:
     with Script(tmp_path).ready() as script, Session() as session:
         session.initialize()
         session.request("configurationDone")
         for arguments in ({}, {"pid": 1, "listen": "127.0.0.1:0"}):
             failure = session.fails("attach", arguments)
             assert "one of pid, listen and connect" in failure.sentence
-        assert "has no doorbell" in session.fails("attach", {"pid": os.getpid()}).sentence
+        assert "has no doorbell" in session.fails("attach", {"pid": bystander}).sentence
         nobody = session.fails("attach", {"connect": f"unix:{tmp_path}/nobody"})
         assert "no debug server" in nobody.sentence
         refused = session.fails("attach", {"listen": "0.0.0.0:0"})
@@ -333,8 +343,8 @@ def test_opstep_attach_knows_at_once_what_runs(tmp_path: Path) -> None:
         assert "done" in script.finish()
 
 
-def test_opstep_attach_to_nothing_says_so() -> None:
-    done = opstep_attach(os.getpid(), "pause")
+def test_opstep_attach_to_nothing_says_so(bystander: int) -> None:
+    done = opstep_attach(bystander, "pause")
     assert done.returncode == 1
     assert done.stderr.strip().endswith("'opstep ps' lists the processes that have one")
 
