@@ -40,11 +40,15 @@ struct Job {
   bool open() const { return helpers_wanted > 0 && next.load(std::memory_order_relaxed) < n; }
 };
 
-// Waits awake, some ten microseconds at most: sleeping and waking would take longer than that.
+// How long to wait awake, in turns of some ten nanoseconds. The caller of a job sleeps soon: it may
+// stand in the way of the helper that it waits for. A helper stays awake from one op of a run to
+// the next: in a virtual machine a thread that slept comes back so late that its job is done.
+constexpr int kCallerSpins = 1000;
+constexpr int kHelperSpins = 20000;
+
 template <typename Condition>
-void SpinUntil(const Condition& condition) {
-  constexpr int kSpins = 1000;
-  for (int i = 0; i < kSpins && !condition(); ++i) {
+void SpinUntil(int spins, const Condition& condition) {
+  for (int i = 0; i < spins && !condition(); ++i) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
@@ -76,7 +80,7 @@ class Pool {
     const auto done = [&] { return job.helpers == 0; };
     if (done()) return;
     lock.unlock();
-    SpinUntil(done);
+    SpinUntil(kCallerSpins, done);
     lock.lock();
     done_signal_.wait(lock, done);
   }
@@ -102,7 +106,7 @@ class Pool {
       if (job == nullptr) {
         const uint64_t seen = posted_.load(std::memory_order_relaxed);
         lock.unlock();
-        SpinUntil([&] { return posted_.load(std::memory_order_relaxed) != seen; });
+        SpinUntil(kHelperSpins, [&] { return posted_.load(std::memory_order_relaxed) != seen; });
         lock.lock();
         posted_signal_.wait(lock, [&] { return (job = FindOpen()) != nullptr; });
       }
