@@ -34,9 +34,9 @@ def interleaved(
     """Best time in seconds of each, taken in turns so that a noisy moment hits all of them.
 
     With threads each turn begins with a rest: after its work a library's threads spin on, ONNX
-    Runtime's for some 50 ms, and would take a core from the one whose turn is next.
+    Runtime's for some 50 ms, OpenMP's for 200 ms, and would take a core from whose turn is next.
     """
-    rest = 0.1 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
+    rest = 0.35 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
     best = {name: float("inf") for name in runs}
     for run in runs.values():  # warm caches, compile plans
         run()
