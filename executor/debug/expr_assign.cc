@@ -72,35 +72,6 @@ void Convert(const Value& value, const Tensor& to, Budget& budget) {
   }
 }
 
-template <typename F>
-void DispatchElement(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(float{});
-    case DType::kFloat64:
-      return f(double{});
-    case DType::kFloat16:
-      return f(Half{});
-    case DType::kBFloat16:
-      return f(BFloat16{});
-    case DType::kInt8:
-      return f(int8_t{});
-    case DType::kInt16:
-      return f(int16_t{});
-    case DType::kInt32:
-      return f(int32_t{});
-    case DType::kInt64:
-      return f(int64_t{});
-    case DType::kUInt8:
-      return f(uint8_t{});
-    case DType::kBool:
-      return f(bool{});
-    case DType::kNone:
-      break;
-  }
-  Fail("the variable has no type");
-}
-
 // Elements of the same dtype, as they are; `from` has the shape of `to` and may have steps of 0.
 void Copy(const Value& from, char* to, const int64_t* to_strides) {
   const int64_t size = static_cast<int64_t>(SizeOf(from.dtype));
@@ -181,7 +152,7 @@ Tensor Fitted(const Value& value, DType dtype, Budget& budget) {
   Tensor t(VarType{dtype, value.shape()});
   t.owner = budget.Allocate(t.numel, dtype);
   t.data = t.owner.get();
-  DispatchElement(dtype, [&](auto element) {
+  DispatchEvery(dtype, [&](auto element) {
     using T = decltype(element);
     if (IsFloat(value.full_dtype())) {
       Convert<T, double>(value, t, budget);

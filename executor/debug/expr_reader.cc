@@ -26,31 +26,9 @@ C Convert(T v) {
 
 template <typename F>
 decltype(auto) DispatchMemory(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(float{});
-    case DType::kFloat64:
-      return f(double{});
-    case DType::kFloat16:
-      return f(Half{});
-    case DType::kBFloat16:
-      return f(BFloat16{});
-    case DType::kInt8:
-      return f(int8_t{});
-    case DType::kInt16:
-      return f(int16_t{});
-    case DType::kInt32:
-      return f(int32_t{});
-    case DType::kInt64:
-      return f(int64_t{});
-    case DType::kUInt8:
-      return f(uint8_t{});
-    case DType::kBool:
-      return f(Byte{});
-    case DType::kNone:
-      break;
-  }
-  Fail("the tensor has no type");
+  // Bytes of a bool that is none must not be read as one.
+  if (dtype == DType::kBool) return f(Byte{});
+  return DispatchEvery(dtype, std::forward<F>(f));
 }
 
 template <typename C>
