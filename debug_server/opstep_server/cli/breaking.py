@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from opstep_server.cli import render
+from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
     BreakpointSpec,
@@ -219,3 +220,77 @@ def _ids(text: str) -> list[int]:
         if not word.isdecimal():
             raise DebuggerError(f"'{word}' is no breakpoint's number: see 'info breakpoints'")
     return [int(word) for word in words]
+
+
+_WHERE = """\
+WHERE is one of
+  matmul            every op of that type
+  fc_0*             every op whose name matches; * and ? stand for any characters
+  train.py:12       every op that was made on that line of Python
+  12                the same, in the script
+  listing:7         the op on that line of the program's listing; listing:NAME:7 names the program
+  #14               the op with that number
+With 'grad', a line also takes the gradients of its ops and what first fills its parameters,
+and a name only gradients.
+The condition is an expression, see 'help expressions'. When it names an output of the op the stop
+is after the op, otherwise before it.
+A breakpoint that matches nothing yet is pending and binds by itself when such an op appears."""
+
+COMMANDS = (
+    Command(
+        "break", ("b",), "break WHERE [grad] [if CONDITION]",
+        "stop at ops", _WHERE, break_, "where",
+    ),
+    Command(
+        "tbreak", ("tb",), "tbreak WHERE [grad] [if CONDITION]",
+        "stop at ops, once", "As 'break', but gone after its first stop.",
+        tbreak, "where",
+    ),
+    Command(
+        "delete", ("d",), "delete [NUMBER…]",
+        "remove breakpoints", "Without a number, all of them.", delete, "breakpoint",
+    ),
+    Command(
+        "condition", (), "condition NUMBER [CONDITION]",
+        "change a breakpoint's condition", "Without a condition, it stops always.",
+        condition, "breakpoint",
+    ),
+    Command(
+        "enable", (), "enable [NUMBER…]",
+        "turn breakpoints on", "Without a number, all of them.", enable, "breakpoint",
+    ),
+    Command(
+        "disable", (), "disable [NUMBER…]",
+        "turn breakpoints off", "Without a number, all of them.", disable, "breakpoint",
+    ),
+    Command(
+        "hits", (), "hits NUMBER [HITS]",
+        "choose which visits of a breakpoint count",
+        "HITS is a number, or ==, !=, <, <=, >, >= or % and a number: 'hits 1 >= 100', "
+        "'hits 1 % 10'.\nA visit is counted, from 1, when the condition holds; a line once for all "
+        "its ops.\nWithout HITS, every visit stops.",
+        hits, "breakpoint",
+    ),
+    Command(
+        "log", (), "log NUMBER [MESSAGE]",
+        "write a message instead of stopping",
+        "Braces hold expressions, with a format if you like: 'log 1 loss {X.mean():.3f} at {step}'."
+        "\nWithout a message, the breakpoint stops again.",
+        log, "breakpoint",
+    ),
+    Command(
+        "watch", (), "watch VARIABLE [changed] [if CONDITION]",
+        "stop after every op that writes a variable",
+        "In any program and block. With 'changed', only when its bytes became others.",
+        watch, "expression",
+    ),
+    Command(
+        "catch", (), "catch [FAULT…] | catch off",
+        "stop at the first op that makes a NaN or an Inf, or that fails",
+        "FAULT is nan, inf, overflow, 'overflow LIMIT' or error; failing ops are caught from the "
+        "start.\n"
+        "An op is at fault when its inputs had none.\n"
+        "Without a LIMIT, numbers beyond 65504 are too large: the largest of float16.",
+        catch, "catch",
+    ),
+)  # fmt: skip

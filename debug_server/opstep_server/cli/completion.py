@@ -9,7 +9,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from opstep_server.cli.breaking import CATCHES
-from opstep_server.cli.commands import COMMANDS, Completes, find
+from opstep_server.cli.command import Completes
+from opstep_server.cli.commands import COMMANDS, find
 from opstep_server.cli.looking import INFO
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError

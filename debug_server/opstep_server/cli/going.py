@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError, ResumeMode, StepUnit
 from opstep_server.wire import debug_pb2 as pb
@@ -82,3 +83,46 @@ def _count(args: str) -> int:
     if not args.isdecimal() or int(args) < 1:
         raise DebuggerError(f"'{args}' is no number of times: write 1 or more")
     return int(args)
+
+
+_TIMES = "With a number it does so that many times, up to a stop of another kind or Ctrl-C."
+
+COMMANDS = (
+    Command(
+        "run", ("r",), "run",
+        "start the script and wait until it stops or ends",
+        "Its arguments stand after it on the command line: opstep debug SCRIPT ARGS…", run,
+    ),
+    Command(
+        "continue", ("c",), "continue [TIMES]",
+        "go on to the next stop",
+        "Ctrl-C pauses a running script at its next op.\n" + _TIMES, continue_, repeats=True,
+    ),
+    Command(
+        "pause", (), "pause", "stop at the next op, whichever thread runs it", "", pause,
+    ),
+    Command(
+        "step", ("s",), "step [TIMES]",
+        "to the next Python line that made ops, into blocks", _TIMES, step, repeats=True,
+    ),
+    Command(
+        "next", ("n",), "next [TIMES]",
+        "to the next Python line that made ops, over blocks", _TIMES, next_, repeats=True,
+    ),
+    Command(
+        "stepi", ("si",), "stepi [TIMES]",
+        "to the next op, into blocks", _TIMES, stepi, repeats=True,
+    ),
+    Command(
+        "nexti", ("ni",), "nexti [TIMES]",
+        "to the next op, over blocks", _TIMES, nexti, repeats=True,
+    ),
+    Command(
+        "finish", ("fin",), "finish [iteration | run]",
+        "out of the block, to the op after the one that runs it",
+        "With 'iteration', to the block's next iteration, or behind the loop when there is none.\n"
+        "With 'run', after the last op of the run.",
+        finish,
+    ),
+    Command("quit", ("q", "exit"), "quit", "end the script and leave", "", quit_),
+)  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 
 from opstep_server import expr, values
 from opstep_server.cli import render
+from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
@@ -280,3 +281,50 @@ async def info(session: Session, args: str) -> None:
     if len(matching) != 1:
         raise DebuggerError("write 'info' and one of " + ", ".join(INFO))
     await INFO[matching[0]](session, " ".join(words[1:]))
+
+
+COMMANDS = (
+    Command(
+        "where", ("w", "bt", "backtrace"), "where",
+        "show the stack: the op, its blocks, the run, the Python frames",
+        "The frame in view is marked with *.", where,
+    ),
+    Command(
+        "frame", ("f",), "frame [NUMBER]",
+        "look at a frame of the stack", "Expressions and 'list' use that frame.", frame,
+    ),
+    Command(
+        "up", (), "up [FRAMES]",
+        "look at the next frame outwards", "With a number, that many frames further.", up,
+    ),
+    Command(
+        "down", (), "down [FRAMES]",
+        "look at the next frame inwards", "With a number, that many frames further.", down,
+    ),
+    Command(
+        "thread", (), "thread NUMBER",
+        "look at another thread", "'info threads' shows them.", thread,
+    ),
+    Command(
+        "list", ("l",), "list [source|listing]",
+        "show the source around the line and the listing around the op",
+        "The current place is marked with =>.", list_,
+    ),
+    Command(
+        "print", ("p",), "print EXPRESSION[, EXPRESSION…]",
+        "show the value of expressions", "See 'help expressions'.", print_, "expression",
+    ),
+    Command(
+        "inputs", (), "inputs", "show what goes into the op", "", inputs,
+    ),
+    Command(
+        "outputs", (), "outputs", "show what the op made",
+        "Before the op has run there is nothing to see.", outputs,
+    ),
+    Command(
+        "info", ("i",), "info breakpoints|op|ops [PATTERN]|vars [PATTERN]|programs|threads",
+        "show what there is",
+        "PATTERN is an op's type or a name with * and ?.\n"
+        "'info vars' goes from the block of the frame in view outwards.", info, "info",
+    ),
+)  # fmt: skip

@@ -9,7 +9,8 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 
-from opstep_server.cli.commands import Command, find
+from opstep_server.cli.command import Command
+from opstep_server.cli.commands import find
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 

@@ -1,0 +1,27 @@
+"""What a command is; the tables of them stand beside their handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from opstep_server.cli.session import Session
+
+Handler = Callable[[Session, str], Awaitable[None]]
+Completes = Literal["", "where", "breakpoint", "catch", "expression", "info", "command"]
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    aliases: tuple[str, ...]
+    usage: str
+    # One line.
+    short: str
+    # What else there is to know; empty when that line says it all.
+    long: str
+    handler: Handler
+    completes: Completes = ""
+    # An empty line does it again.
+    repeats: bool = False
