@@ -2,7 +2,7 @@
 
 The first line is the shell's, each `(opstep) …` a command, all else what is shown. A line of `...`
 stands for any lines. With --batch the commands are -ex options, otherwise they come from a pipe,
-which goes on after a wrong one. With OPSTEP_UPDATE=1 the files are written anew: read the difference.
+which goes on after a wrong one. With OPSTEP_UPDATE=1 the files are written anew: read the diff.
 """
 
 from __future__ import annotations
