@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from opstep_server.cli import docs
+from opstep_server.cli import docs, paint
 from opstep_server.cli.commands import COMMANDS, find, help_lines
 from opstep_server.cli.completion import candidates
-from opstep_server.cli.screen import Screen, wrap
+from opstep_server.cli.screen import Screen
 from opstep_server.cli.session import Session
 from opstep_server.debugger import BreakpointSpec, Debugger, LaunchTarget, PatternWhere
 from opstep_server.functions import FUNCTIONS
@@ -57,11 +57,16 @@ def test_the_lines_of_help_fit_a_terminal():
             assert len(line) <= 110, line
 
 
+def wrap(text: str, width: int, hard: bool = False) -> list[str]:
+    return [paint.plain(row) for row in paint.wrap([("", text)], width, hard)]
+
+
 def test_wrapped_lines_keep_their_column():
     text = "  name  what it is, in more words than fit"
     assert wrap(text, 24) == ["  name  what it is, in", "        more words than", "        fit"]
     assert wrap("one two three", 8) == ["one two", "    three"]
     assert wrap("x" * 30 + " y", 8) == ["x" * 30, "    y"]
+    assert wrap("x" * 10 + " y", 8, hard=True) == ["x" * 8, "    xx y"]
     assert wrap("", 8) == [""]
     assert wrap(text, 80) == [text]
 

@@ -195,7 +195,9 @@ def test_long_lines_break_at_words(tmp_path: Path):
     with terminal(XDG_STATE_HOME=str(tmp_path), COLUMNS="80") as t:
         t.expect(r"\(opstep\)")
         t.type("help\r")
-        shown = t.expect(r"(?s)break WHERE.*computed\.")
+        shown = t.expect(r"(?s)break WHERE.*(?=-- \d+ more lines)")
+        t.type("G")
+        shown += t.expect(r"(?s).*computed\.")
         assert max(map(len, shown.splitlines())) <= 80
         t.type("tbreak matmul\r")
         t.type("run\r")

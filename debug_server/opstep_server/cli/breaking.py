@@ -179,7 +179,7 @@ async def catch(session: Session, args: str) -> None:
     caught = [name for name in CATCHES if getattr(session.catches, name)]
     if session.catches.limit is not None and session.catches.overflow:
         caught[caught.index("overflow")] += f" beyond {session.catches.limit:g}"
-    session.screen.line("catching " + (", ".join(caught) or "nothing"))
+    session.screen.line("catching " + (", ".join(caught) or "nothing"), "none")
 
 
 def _take_limit(words: list[str]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opstep_server import expr
-from opstep_server.cli import breaking, going, looking
+from opstep_server.cli import breaking, going, looking, showing
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -12,13 +12,14 @@ from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 
 async def help_(session: Session, args: str) -> None:
     for line in help_lines(args.strip()):
-        session.screen.line(line)
+        session.screen.line(line, "none")
 
 
 COMMANDS: tuple[Command, ...] = (
     *breaking.COMMANDS,
     *going.COMMANDS,
     *looking.COMMANDS,
+    *showing.COMMANDS,
     Command(
         "help", ("h", "?"), "help [COMMAND|expressions]",
         "show the commands, or one of them", "", help_, "command",

@@ -83,19 +83,16 @@ async def list_(session: Session, args: str) -> None:
         linecache.checkcache(frame.file)
         lines = linecache.getlines(frame.file)
         session.screen.line(f"{render.path(frame.file)}:", "bold")
-        _show_around(session, lines, frame.line)
+        for line in render.around(lines, frame.line):
+            session.screen.source(line, frame.file)
     # Python frames are not in a program: the op that they led to is.
     op_frame = frame if frame.HasField("op") else stopped.frames[0]
     if args != "source" and op_frame.HasField("op"):
         program = session.program()
         session.screen.line(f"listing of {program.event.name}:", "bold")
         listing = await session.debugger.listing(program)
-        _show_around(session, listing, op_frame.op.listing_line)
-
-
-def _show_around(session: Session, lines: list[str], current: int) -> None:
-    for line in render.around(lines, current):
-        session.screen.line(line, "bold" if line.startswith("=>") else "")
+        for line in render.around(listing, op_frame.op.listing_line):
+            session.screen.listing(line)
 
 
 async def print_(session: Session, args: str) -> None:

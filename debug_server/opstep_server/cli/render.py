@@ -30,6 +30,15 @@ _REASONS = {
     pb.STOP_CODE: "breakpoint() in the program",
 }
 
+# On a terminal, by the kind of stop; what is wrong is red.
+_STYLES = {
+    pb.STOP_STEP: "bold green",
+    pb.STOP_PAUSE: "bold cyan",
+    pb.STOP_ENTRY: "bold cyan",
+    pb.STOP_BREAKPOINT: "bold yellow",
+    pb.STOP_CODE: "bold yellow",
+}
+
 
 def path(file: str) -> str:
     """Relative when it is below the current folder."""
@@ -62,6 +71,10 @@ def reason(stopped: pb.Stopped) -> str:
     else:
         text = _REASONS.get(stopped.reason, "unknown reason")
     return f"{text}: {stopped.message}" if stopped.message else text
+
+
+def stop_style(stopped: pb.Stopped) -> str:
+    return _STYLES.get(stopped.reason, "bold red")
 
 
 def blocks(frames: Sequence[pb.StackFrame]) -> Iterator[str]:

@@ -1,42 +1,160 @@
-"""Where text goes: plain and stable for files and scripts, coloured on a terminal.
+"""Where text goes: plain and stable for files and scripts, coloured for people at a terminal.
 
-The script writes to the same descriptors by itself, so every line is flushed at once.
+Handlers write lines to the one `Screen` of a session; its sink is what shows them, and changes when
+the full-screen mode comes and goes.
 """
 
 from __future__ import annotations
 
-import re
-import textwrap
+import shutil
+import sys
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
-from rich.text import Text
+from opstep_server.cli import paint
+from opstep_server.cli.paint import Line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Sink(Protocol):
+    @property
+    def colour(self) -> bool:
+        """Worth painting for."""
+
+    @property
+    def width(self) -> int: ...
+
+    def line(self, line: Line) -> None: ...
+
+    def output(self, text: str) -> None:
+        """What the script wrote: not by lines."""
+
+    def flow(self) -> None:
+        """The script runs: nothing is held back for pages."""
 
 
 class Screen:
     def __init__(self, colour: bool) -> None:
-        self._console = Console(highlight=False, soft_wrap=True) if colour else None
+        self.sink: Sink = TerminalSink() if colour else PlainSink()
+        # Long output of a command is shown in pages, on a terminal.
+        self.paging = True
+
+    @property
+    def width(self) -> int:
+        return self.sink.width
 
     def line(self, text: str = "", style: str = "") -> None:
-        if self._console is None:
-            print(text, flush=True)
-        else:
-            for part in wrap(text, self._console.width):
-                self._console.print(Text(part, style=style))
+        """Lines; the style "none" is for text that speaks of NaN, and has none."""
+        for part in text.split("\n"):
+            self.sink.line(paint.words(part, style) if self.sink.colour else [("", part)])
+
+    def painted(self, line: Line) -> None:
+        self.sink.line(line)
+
+    def stop(self, text: str, style: str) -> None:
+        self.sink.line(paint.stop(text, style))
+
+    def source(self, text: str, file: str) -> None:
+        """A numbered line of a Python file."""
+        self.sink.line(paint.source(text, file) if self.sink.colour else [("", text)])
+
+    def listing(self, text: str) -> None:
+        """A numbered line of a program's listing."""
+        self.sink.line(paint.listing(text) if self.sink.colour else [("", text)])
 
     def error(self, message: str) -> None:
         self.line(f"error: {message}", "red")
 
+    def output(self, text: str) -> None:
+        self.sink.output(text)
 
-def wrap(text: str, width: int) -> list[str]:
-    """The text at words into lines that fit; what follows stands below the last column."""
-    if len(text) <= width:
-        return [text]
-    columns = [match.end() for match in re.finditer(r"(?<=\S)\s{2,}(?=\S)|^\s+", text)]
-    indent = max((column for column in columns if column <= width // 2), default=0)
-    return textwrap.wrap(
-        text,
-        width,
-        subsequent_indent=" " * (indent or 4),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    def flow(self) -> None:
+        self.sink.flow()
+
+
+class PlainSink:
+    """The script writes to the same descriptors by itself, so every line is flushed at once."""
+
+    colour = False
+    width = 80
+
+    def line(self, line: Line) -> None:
+        print(paint.plain(line), flush=True)
+
+    def output(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def flow(self) -> None:
+        pass
+
+
+class TerminalSink:
+    """Below what is already there. Of a command that is paged, what does not fit waits."""
+
+    def __init__(self) -> None:
+        self._console: Console | None = None
+        # Rows that may still be shown before the next page; None: all.
+        self._room: int | None = None
+        self.waiting: list[Line] = []
+        # The script left the cursor in the middle of a line.
+        self._inside = False
+
+    @property
+    def colour(self) -> bool:
+        return not self.console.no_color and self.console.is_terminal
+
+    @property
+    def width(self) -> int:
+        return self.console.width
+
+    @property
+    def page(self) -> int:
+        """How many rows are a page: the last one is for the question."""
+        return max(shutil.get_terminal_size().lines - 1, 1)
+
+    @property
+    def console(self) -> Console:
+        # Only here: whoever writes to a file starts faster without the library.
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(highlight=False, soft_wrap=True)
+        return self._console
+
+    def begin_pages(self) -> None:
+        self._room = self.page
+
+    def end_pages(self) -> None:
+        """What still waits is shown by whoever asks for it."""
+        self._room = None
+
+    def flow(self) -> None:
+        self._room = None
+        rows, self.waiting = self.waiting, []
+        for row in rows:
+            self.show(row)
+
+    def line(self, line: Line) -> None:
+        for row in paint.wrap(line, self.width):
+            if self._room is None:
+                self.show(row)
+            elif self._room > 0:
+                self._room -= 1
+                self.show(row)
+            else:
+                self.waiting.append(row)
+
+    def show(self, row: Line) -> None:
+        from rich.text import Text
+
+        if self._inside:
+            self._inside = False
+            self.console.print()
+        self.console.print(Text.assemble(*((text, style or "none") for style, text in row)))
+
+    def output(self, text: str) -> None:
+        self._inside = not text.endswith("\n")
+        sys.stdout.write(text)
+        sys.stdout.flush()

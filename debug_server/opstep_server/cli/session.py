@@ -91,6 +91,10 @@ class Session:
         self.names = Names()
         self.frame = 0
         self.quitting = False
+        # What a person wants to see: the full screen, or a prompt below what is there.
+        self.full_screen = False
+        # All commands, the newest last.
+        self.typed: list[str] = []
         # For the exit code: the first NaN, Inf or error stop, and how the script ended.
         self.fault = 0
         self.script_code: int | None = None
@@ -196,6 +200,7 @@ class Session:
 
         `going` is what makes it run: a stop may be told before that is through.
         """
+        self.screen.flow()
         self._waiting = True
         self._waits += 1
         self._counted = counted
@@ -260,8 +265,7 @@ class Session:
     # ---- showing ---------------------------------------------------------------------------------
 
     def show_stop(self, stopped: pb.Stopped) -> None:
-        fault = stopped.reason in _FAULTS
-        self.screen.line(render.stop_line(stopped), "bold red" if fault else "bold green")
+        self.screen.stop(render.stop_line(stopped), render.stop_style(stopped))
         self.show_source()
 
     def show_breakpoint(self, state: BreakpointState) -> None:
@@ -271,8 +275,8 @@ class Session:
     def show_source(self) -> None:
         frame = self.stop[1].frames[self.frame] if self.stop[1].frames else None
         text = render.source_line(frame.file, frame.line) if frame and frame.file else None
-        if text is not None:
-            self.screen.line(text, "cyan")
+        if frame is not None and text is not None:
+            self.screen.source(text, frame.file)
 
     def hint(self, state: BreakpointState) -> str:
         return render.nearest(state, self.names.ops | self.names.types)
@@ -281,7 +285,7 @@ class Session:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Output):
-            self.screen.line(event.text.rstrip("\n"))
+            self.screen.output(event.text)
         elif isinstance(event, Logged):
             self.screen.line(event.text, "yellow" if event.dropped else "")
         elif isinstance(event, ProgramCompiled):

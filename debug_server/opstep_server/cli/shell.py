@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from opstep_server.cli.command import Command
 from opstep_server.cli.commands import find
@@ -15,6 +15,27 @@ from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 
 PROMPT = "(opstep) "
+
+
+class Face(Protocol):
+    """Where a person types: a prompt, or the full screen."""
+
+    full: bool
+
+    async def __aenter__(self) -> Face: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def read(self) -> str:
+        """One command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
+
+    async def ask(self, question: str) -> str: ...
+
+    def running(self) -> contextlib.AbstractContextManager[None]:
+        """Around a command."""
+
+    async def after(self) -> None:
+        """Shows what is left to show of the command."""
 
 
 class Shell:
@@ -42,36 +63,37 @@ class Shell:
 
     async def interactive(self) -> None:
         # Only here: the rest works without a terminal and starts faster without the library.
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.history import FileHistory
-        from prompt_toolkit.patch_stdout import patch_stdout
+        from opstep_server.cli.prompt import History, Prompt
 
-        from opstep_server.cli.completion import CommandCompleter
+        history = History()
+        session = self._session
+        session.typed[:0] = reversed(list(history.load_history_strings()))
+        while not session.quitting:
+            face: Face = Prompt(session, history)
+            async with face:
+                await self._read_from(face)
 
-        prompt: PromptSession[str] = PromptSession(
-            history=FileHistory(_history_file()),
-            completer=CommandCompleter(self._session),
-            complete_while_typing=False,
-        )
-        while not self._session.quitting:
+    async def _read_from(self, face: Face) -> None:
+        """Until the session ends or wants another face."""
+        session = self._session
+        while not session.quitting and session.full_screen == face.full:
             try:
-                # Only around the prompt: it writes late, and the script beside it at once.
-                with patch_stdout(raw=True):
-                    text = await prompt.prompt_async(PROMPT)
+                text = await face.read()
             except KeyboardInterrupt:
                 continue
             except EOFError:
                 text = "quit"
-            with self._ctrl_c():
+            with self._ctrl_c(), face.running():
                 await self.execute(text.strip())
-            session = self._session
+            await face.after()
             if session.quitting and session.running and not session.leaves_running:
-                self._session.quitting = await _confirm()
+                session.quitting = await _confirm(face)
 
     async def execute(self, text: str) -> bool:
         """One command; False when it failed, which is told."""
         try:
             if text:
+                self._session.typed.append(text)
                 word, _, args = text.partition(" ")
                 command, args = find(word), args.strip()
                 self._repeat = (command, args) if command.repeats else None
@@ -113,24 +135,11 @@ class Shell:
             loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _confirm() -> bool:
-    from prompt_toolkit import PromptSession
-
-    ask: PromptSession[str] = PromptSession()
+async def _confirm(face: Face) -> bool:
     try:
-        answer = await ask.prompt_async("the script is still running: end it? [y/N] ")
+        answer = await face.ask("the script is still running: end it? [y/N] ")
     except KeyboardInterrupt:
         return False
     except EOFError:
         return not sys.stdin.isatty()  # A terminal that is gone answers nothing else.
     return answer.strip().lower() in ("y", "yes")
-
-
-def _history_file() -> str:
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    folder = os.path.join(state, "opstep")
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    except OSError:
-        return os.devnull
-    return os.path.join(folder, "history")
