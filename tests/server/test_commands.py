@@ -14,6 +14,7 @@ from opstep_server.cli.screen import Screen
 from opstep_server.cli.session import Session
 from opstep_server.debugger import BreakpointSpec, Debugger, LaunchTarget, PatternWhere
 from opstep_server.functions import FUNCTIONS
+from opstep_server.wire import debug_pb2 as pb
 
 
 def test_the_page_is_what_the_table_says(root: Path):
@@ -71,24 +72,42 @@ def test_wrapped_lines_keep_their_column():
     assert wrap(text, 80) == [text]
 
 
-def completed(session: Session, text: str) -> list[str]:
-    return [word for word, _ in candidates(session, text)]
+def completed(session: Session, text: str, visible: pb.Names | None = None) -> list[str]:
+    return [candidate.word for candidate in candidates(session, text, visible)]
 
 
-def test_completion():
+def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.py", "train.py", "notes.txt", "ops/deep.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one\ntwo\n")
+
     async def run() -> None:
         debugger = Debugger()
         session = Session(debugger, LaunchTarget("x.py"), Screen(colour=False), batch=False)
         session.names.ops |= {"fc_0.matmul", "fc_0.add", "relu_0"}
         session.names.types |= {"matmul", "add", "relu"}
         session.names.variables |= {"fc_0.w", "fc_0.out"}
+        session.names.lines[str(tmp_path / "train.py")] = {2, 1}
         await debugger.add_breakpoint(BreakpointSpec(PatternWhere("add")))
         assert completed(session, "con") == ["condition", "continue"]
         assert set(completed(session, "")) == {command.name for command in COMMANDS}
         assert completed(session, "b fc") == ["fc_0.add", "fc_0.matmul"]
+        assert completed(session, "b tr") == ["train.py:"]
+        assert completed(session, "b x") == ["x.py:"]
+        assert completed(session, "b op") == ["ops/"]
+        assert completed(session, "b ops/") == ["ops/deep.py:"]
+        lines = list(candidates(session, "b train.py:"))
+        assert lines == [("1", 0, "one"), ("2", 0, "two")]
+        assert completed(session, "break add i") == ["if"]
         assert completed(session, "break add if fc_0.o") == ["fc_0.out"]
-        assert list(candidates(session, "p 1 + fc_0.w")) == [("fc_0.w", -6)]
+        assert completed(session, "log 1 loss {fc_0.w") == ["fc_0.w"]
+        assert [(c.word, c.start) for c in candidates(session, "p 1 + fc_0.w")] == [("fc_0.w", -6)]
         assert completed(session, "print isn") == ["isnan"]
+        assert completed(session, "print fc_0.w.arg") == ["argmax", "argmin"]
+        assert completed(session, "print fc_0.w[0].ndi") == ["ndim"]
+        assert completed(session, "print nothing.ndi") == []
+        assert completed(session, "print ou", pb.Names(slots=["out"])) == ["out"]
         assert set(FUNCTIONS) <= set(completed(session, "print "))
         assert completed(session, "catch n") == ["nan"]
         assert completed(session, "info p") == ["programs"]

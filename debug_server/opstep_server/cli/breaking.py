@@ -253,7 +253,7 @@ COMMANDS = (
     Command(
         "condition", (), "condition NUMBER [CONDITION]",
         "change a breakpoint's condition", "Without a condition, it stops always.",
-        condition, "breakpoint",
+        condition, ("breakpoint", "expression"),
     ),
     Command(
         "enable", (), "enable [NUMBER…]",
@@ -276,13 +276,13 @@ COMMANDS = (
         "write a message instead of stopping",
         "Braces hold expressions, with a format if you like: 'log 1 loss {X.mean():.3f} at {step}'."
         "\nWithout a message, the breakpoint stops again.",
-        log, "breakpoint",
+        log, ("breakpoint", "expression"),
     ),
     Command(
         "watch", (), "watch VARIABLE [changed] [if CONDITION]",
         "stop after every op that writes a variable",
         "In any program and block. With 'changed', only when its bytes became others.",
-        watch, "expression",
+        watch, ("expression", "clause"),
     ),
     Command(
         "catch", (), "catch [FAULT…] | catch off",

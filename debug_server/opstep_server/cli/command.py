@@ -9,7 +9,11 @@ from typing import Literal
 from opstep_server.cli.session import Session
 
 Handler = Callable[[Session, str], Awaitable[None]]
-Completes = Literal["", "where", "breakpoint", "catch", "expression", "info", "command"]
+# What the words behind a command may become.
+Completes = Literal[
+    "", "where", "clause", "breakpoint", "thread", "catch", "expression", "file", "info", "layout",
+    "command",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Command:
     # What else there is to know; empty when that line says it all.
     long: str
     handler: Handler
-    completes: Completes = ""
+    # One for each word; the last is also that of all further ones.
+    completes: Completes | tuple[Completes, ...] = ""
     # An empty line does it again.
     repeats: bool = False

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from typing import NamedTuple
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from opstep_server.cli import render
 from opstep_server.cli.breaking import CATCHES
 from opstep_server.cli.command import Completes
 from opstep_server.cli.commands import COMMANDS, find
@@ -15,9 +19,22 @@ from opstep_server.cli.looking import INFO
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
+from opstep_server.wire import debug_pb2 as pb
 
 # Op and variable names have dots in them.
 _EXPRESSION_WORD = re.compile(r"[\w.@]*$")
+_NO_METHODS = ("where", "grad", "var")
+# What may stand behind a place.
+_CLAUSES = {"if": "a condition", "grad": "the gradients", "log": "a message instead of a stop"}
+_PYTHON = (".py",)
+
+
+class Candidate(NamedTuple):
+    word: str
+    # From the cursor, where it begins: 0 or less.
+    start: int
+    # What it is.
+    about: str = ""
 
 
 class CommandCompleter(Completer):
@@ -25,47 +42,140 @@ class CommandCompleter(Completer):
         self._session = session
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        for word, start in candidates(self._session, document.text_before_cursor):
-            yield Completion(word, start_position=start)
+        return map(_shown, candidates(self._session, document.text_before_cursor))
+
+    async def get_completions_async(
+        self, document: Document, event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        text = document.text_before_cursor
+        for candidate in candidates(self._session, text, await _visible(self._session)):
+            yield _shown(candidate)
 
 
-def candidates(session: Session, text: str) -> Iterable[tuple[str, int]]:
-    """Each possible word with the position, from the cursor, where it begins."""
+def _shown(candidate: Candidate) -> Completion:
+    return Completion(
+        candidate.word, start_position=candidate.start, display_meta=candidate.about or None
+    )
+
+
+async def _visible(session: Session) -> pb.Names:
+    """What expressions may name in the frame in view."""
+    if session.stopped is None:
+        return pb.Names()
+    try:
+        return await session.debugger.names(session.thread.id, session.frame)
+    except DebuggerError:
+        return pb.Names()  # It went on, or the frame is Python's.
+
+
+def candidates(session: Session, text: str, visible: pb.Names | None = None) -> Iterator[Candidate]:
+    """What the word at the end of the text may become."""
     text = text.lstrip()
     if " " not in text:
-        yield from _matching([command.name for command in COMMANDS], text)
+        yield from _matching({c.name: c.short for c in COMMANDS}, text)
         return
     word, _, args = text.partition(" ")
     try:
-        kind = find(word).completes
+        kind = _kind(find(word).completes, args)
     except DebuggerError:
         return
-    if kind == "where" and re.search(r"\sif\s", args):
-        kind = "expression"
     if kind == "expression":
-        match = _EXPRESSION_WORD.search(args)
-        typed = match[0] if match else ""
-    else:
-        typed = args.rpartition(" ")[2]
-    yield from _matching(_words(session, kind), typed)
-
-
-def _words(session: Session, kind: Completes) -> Iterable[str]:
-    names = session.names
+        yield from _in_expression(session, args, visible or pb.Names())
+        return
+    typed = args.rpartition(" ")[2]
     if kind == "where":
-        return [*names.types, *names.ops]
+        yield from _places(session, typed)
+    elif kind == "file":
+        yield from _files(typed)
+    else:
+        yield from _matching(_words(session, kind), typed)
+
+
+def _kind(kinds: Completes | tuple[Completes, ...], args: str) -> Completes:
+    """That of the word at the end: each has its own, and the last one all that follow."""
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    words = args.split(" ")
+    if "where" in kinds and len(words) > 1:
+        return "expression" if "if" in words[:-1] or "{" in args else "clause"
+    return kinds[min(len(words), len(kinds)) - 1]
+
+
+def _words(session: Session, kind: Completes) -> dict[str, str]:
+    """Each with what it is."""
     if kind == "breakpoint":
-        return [str(state.id) for state in session.debugger.breakpoints]
+        return {str(b.id): render.where(b.spec) for b in session.debugger.breakpoints}
+    if kind == "thread":
+        return {str(thread.id): thread.name for thread in session.debugger.threads}
     if kind == "catch":
-        return [*CATCHES, "off"]
-    if kind == "expression":
-        return [*names.variables, *FUNCTIONS, *SPECIAL_NAMES]
+        return dict.fromkeys((*CATCHES, "off"), "")
+    if kind == "clause":
+        return _CLAUSES
     if kind == "info":
-        return INFO
+        return dict.fromkeys(INFO, "")
+    if kind == "layout":
+        return {"on": "the full screen", "off": "back to lines"}
     if kind == "command":
-        return [*(command.name for command in COMMANDS), "expressions"]
-    return []
+        commands = {command.name: command.short for command in COMMANDS}
+        return {**commands, "expressions": "what can be computed"}
+    return {}
 
 
-def _matching(words: Iterable[str], typed: str) -> Iterable[tuple[str, int]]:
-    return ((word, -len(typed)) for word in sorted(set(words)) if word.startswith(typed))
+def _in_expression(session: Session, text: str, visible: pb.Names) -> Iterator[Candidate]:
+    match = _EXPRESSION_WORD.search(text)
+    typed = match[0] if match else ""
+    names = {name: session.names.about.get(name, "") for name in session.names.variables}
+    names |= dict.fromkeys(visible.variables, "") | names
+    names |= dict.fromkeys(visible.slots, "of the op") | dict.fromkeys(visible.attributes, "")
+    functions = {name: function.doc for name, function in FUNCTIONS.items()}
+    yield from _matching({**functions, **SPECIAL_NAMES, **names}, typed)
+    # What is before the last dot may be a value, whose methods functions are.
+    before, dot, method = typed.rpartition(".")
+    if dot and (before in names or text[: -len(typed)].endswith(("]", ")"))):
+        methods = {name: doc for name, doc in functions.items() if name not in _NO_METHODS}
+        yield from _matching(methods, method)
+
+
+def _places(session: Session, typed: str) -> Iterator[Candidate]:
+    """Types and names of ops; Python files, and behind the colon their lines that made ops."""
+    file, colon, line = typed.rpartition(":")
+    if colon:
+        known = {render.path(each): each for each in session.names.lines}
+        found = known.get(file, os.path.realpath(file))
+        lines = sorted(session.names.lines.get(found, ()))
+        about = {str(number): linecache.getline(found, number).strip() for number in lines}
+        yield from _matching(about, line, order=False)
+        return
+    names = session.names
+    words = {name: names.about.get(name, "") for name in names.ops}
+    words |= dict.fromkeys(names.types, "all ops of the type")
+    words |= {f"{render.path(each)}:": "" for each in names.files | {session.script}}
+    yield from _matching(words, typed)
+    if typed:
+        for path in _files(typed, _PYTHON):
+            word = path.word if path.word.endswith(os.sep) else f"{path.word}:"
+            if word not in words:
+                yield Candidate(word, path.start)
+
+
+def _files(typed: str, endings: tuple[str, ...] = ()) -> Iterator[Candidate]:
+    """Paths that begin so, folders with a stroke at their end."""
+    folder, name = os.path.split(typed)
+    try:
+        there = sorted(os.listdir(os.path.expanduser(folder) or "."))
+    except OSError:
+        return
+    for last in there:
+        # Hidden ones when a dot was typed.
+        if not last.startswith(name) or (last[0] == "." and not name):
+            continue
+        word = os.path.join(folder, last)
+        if os.path.isdir(os.path.expanduser(word)):
+            yield Candidate(word + os.sep, -len(typed))
+        elif not endings or last.endswith(endings):
+            yield Candidate(word, -len(typed))
+
+
+def _matching(words: dict[str, str], typed: str, order: bool = True) -> Iterator[Candidate]:
+    for word in sorted(words) if order else words:
+        if word.startswith(typed):
+            yield Candidate(word, -len(typed), words[word])

@@ -300,7 +300,7 @@ COMMANDS = (
     ),
     Command(
         "thread", (), "thread NUMBER",
-        "look at another thread", "'info threads' shows them.", thread,
+        "look at another thread", "'info threads' shows them.", thread, "thread",
     ),
     Command(
         "list", ("l",), "list [source|listing]",

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from opstep_server import values
 from opstep_server.cli import render
 from opstep_server.cli.screen import Screen
 from opstep_server.debugger import (
@@ -74,6 +75,9 @@ class Names:
     variables: set[str] = field(default_factory=set)
     # Where ops were made.
     files: set[str] = field(default_factory=set)
+    lines: dict[str, set[int]] = field(default_factory=dict)
+    # Types of ops and of variables, by name.
+    about: dict[str, str] = field(default_factory=dict)
 
 
 class Session:
@@ -354,8 +358,14 @@ class Session:
             ops = await self.debugger.ops(program)
         except DebuggerError:
             return  # It ended meanwhile.
+        names = self.names
         for op in ops:
-            self.names.ops.add(op.name)
-            self.names.types.add(op.type)
-            self.names.files.update(line.file for line in op.stack)
-            self.names.variables.update(var.name for var in op.outputs)
+            names.ops.add(op.name)
+            names.types.add(op.type)
+            names.about[op.name] = op.type
+            for line in op.stack:
+                names.files.add(line.file)
+                names.lines.setdefault(line.file, set()).add(line.line)
+            for var in op.outputs:
+                names.variables.add(var.name)
+                names.about.setdefault(var.name, values.type_name(var.dtype, var.dims))
