@@ -81,6 +81,8 @@ __all__ = [
 ]
 
 ATTACH_SECONDS = 10.0
+# How long what a process sent may take to be read after its end.
+LAST_WORDS_SECONDS = 1.0
 _MODES = {
     "continue": pb.Resume.CONTINUE,
     "over": pb.Resume.OVER,
@@ -177,18 +179,24 @@ class Debugger(Looking):
         """Ends all processes that are connected, as SIGTERM does."""
         await self._hub.to_all(lambda: pb.Command(terminate=pb.Terminate()))
 
-    async def detach(self) -> None:
-        """All executors go on without us."""
+    async def detach(self, only: Executor | None = None) -> None:
+        """All executors go on without us, or that one."""
         if self._shares:
             await self._hub.leave(self._user)
         else:
             hub = self._hub
-            await asyncio.gather(*(hub.detach(executor) for executor in hub.roster.executors))
+            leaving = hub.roster.executors if only is None else [only]
+            await asyncio.gather(*(hub.detach(executor) for executor in leaving))
+
+    async def let_go(self) -> None:
+        """The launched process goes on by itself, whatever becomes of it."""
+        process, self._process = self._process, None
+        if process is not None:
+            await process.abandon()
 
     async def close(self) -> None:
         """Ends the server, or leaves it; a launched process that is alive is left to itself."""
-        if self._process is not None:
-            await self._process.abandon()
+        await self.let_go()
         if self._shares:
             await self._hub.leave(self._user)
         else:
@@ -320,5 +328,10 @@ class Debugger(Looking):
     def _output(self, stream: Literal["stdout", "stderr"], text: str) -> None:
         self._take(Output(stream, text))
 
-    def _exited(self, code: int) -> None:
+    async def _exited(self, code: int) -> None:
+        # What its log points wrote is on the way, and is told before its end.
+        pid = self._process.pid if self._process is not None else 0
+        own = [each.connection.reader for each in self.executors if each.pid == pid]
+        if streams := [stream for stream in own if stream is not None]:
+            await asyncio.wait(streams, timeout=LAST_WORDS_SECONDS)
         self._take(ProcessExited(code))

@@ -13,13 +13,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from opstep_server.model import DebuggerError, LaunchTarget
 
 Stream = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+OnExit = Callable[[int], Awaitable[None]]
 
 KILL_AFTER_SECONDS = 2.0
 # How long output may still come after the end, from children that inherited the pipe.
@@ -46,7 +47,7 @@ class Process:
         process: subprocess.Popen[bytes],
         relays: list[subprocess.Popen[bytes]],
         on_output: Callable[[Stream, str], None],
-        on_exit: Callable[[int], None],
+        on_exit: OnExit,
     ) -> None:
         self._process = process
         self._relays = relays
@@ -83,9 +84,7 @@ class Process:
         with contextlib.suppress(asyncio.CancelledError):
             await self._done
 
-    async def _watch(
-        self, on_output: Callable[[Stream, str], None], on_exit: Callable[[int], None]
-    ) -> None:
+    async def _watch(self, on_output: Callable[[Stream, str], None], on_exit: OnExit) -> None:
         pumps = [
             asyncio.create_task(_pump(relay, name, on_output))
             for relay, name in zip(self._relays, STREAMS, strict=False)
@@ -98,14 +97,14 @@ class Process:
         finally:
             for pump in pumps:
                 pump.cancel()
-        on_exit(code)
+        await on_exit(code)
 
 
 async def start(
     target: LaunchTarget,
     server: str,
     on_output: Callable[[Stream, str], None],
-    on_exit: Callable[[int], None],
+    on_exit: OnExit,
 ) -> Process:
     command = command_of(target)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}

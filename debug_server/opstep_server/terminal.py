@@ -36,7 +36,7 @@ Terminal = Callable[[TerminalCommand], Awaitable[None]]
 class TerminalProcess:
     """One task reads what the launcher tells: `pid N` or `failed WHY`, then `exit CODE`."""
 
-    def __init__(self, pid: int, reader: asyncio.StreamReader, on_exit: Callable[[int], None]):
+    def __init__(self, pid: int, reader: asyncio.StreamReader, on_exit: process.OnExit):
         self.pid = pid
         self._ended = asyncio.Event()
         self._done = asyncio.create_task(self._watch(reader, on_exit))
@@ -62,17 +62,17 @@ class TerminalProcess:
         with contextlib.suppress(asyncio.CancelledError):
             await self._done
 
-    async def _watch(self, reader: asyncio.StreamReader, on_exit: Callable[[int], None]) -> None:
+    async def _watch(self, reader: asyncio.StreamReader, on_exit: process.OnExit) -> None:
         word, value = await _read(reader)
         if word != "exit":
             # The launcher is gone; the script may live on.
             await process.end_of(self.pid)
         self._ended.set()
-        on_exit(int(value) if word == "exit" else _UNKNOWN_CODE)
+        await on_exit(int(value) if word == "exit" else _UNKNOWN_CODE)
 
 
 async def start(
-    target: LaunchTarget, server: str, terminal: Terminal, on_exit: Callable[[int], None]
+    target: LaunchTarget, server: str, terminal: Terminal, on_exit: process.OnExit
 ) -> TerminalProcess:
     command = process.command_of(target)
     folder = tempfile.mkdtemp(prefix="opstep-")

@@ -22,7 +22,7 @@ TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 FILES = sorted(TRANSCRIPTS.glob("*.txt"))
 PROMPT = "(opstep) "
 # What differs from run to run, and what stands for it.
-VARYING = ((re.compile(r"(?<=process )\d+"), "PID"),)
+VARYING = ((re.compile(r"(?<=process )\d+|(?<=attach )\d+"), "PID"),)
 
 pytestmark = pytest.mark.e2e
 

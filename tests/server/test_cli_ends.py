@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from terminal_runs import ADD, HERE, OPSTEP, SCRIPT, batch, opstep
 
+from opstep_server.cli import exits
+
 
 def test_the_scripts_own_code_is_the_batchs():
     lines, code = batch("run", SCRIPT_CODE="7")
@@ -34,7 +36,7 @@ def test_a_count_of_continues_ends_at_a_fault():
     lines, code = batch("break add", "catch nan", "run", "continue 9")
     told = [line.split(": ")[1] for line in lines if line.startswith("stopped")]
     assert told == ["breakpoint 1"] * 4 + ["NaN"]
-    assert code == 3
+    assert code == 1
 
 
 def test_a_count_of_steps_ends_with_the_script():
@@ -144,3 +146,27 @@ def test_a_signal_while_commands_are_awaited():
         pass
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("failed", "fault", "script", "code"),
+    [
+        (True, True, 7, exits.WRONG),
+        (False, True, 0, exits.FAULT),
+        (False, False, 7, 7),
+        (False, False, -15, 128 + 15),
+        (False, False, None, 0),
+    ],
+)
+def test_the_first_exit_code_that_applies(failed: bool, fault: bool, script: int, code: int):
+    assert exits.code(failed, fault, script) == code
+
+
+def test_commands_of_the_command_line_keep_their_order(tmp_path: Path):
+    file = tmp_path / "commands"
+    file.write_text("# first of all\ntbreak add\n\n")
+    result = opstep(
+        "debug", "--batch", "-ex", "tbreak log", "-x", str(file), "-ex", "tbreak matmul", SCRIPT
+    )
+    typed = [line for line in result.stdout.splitlines() if line.startswith("(opstep)")]
+    assert typed == [f"(opstep) tbreak {op}" for op in ("log", "add", "matmul")]

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -38,7 +39,7 @@ class Terminal:
         """Reads until the pattern came, colours and cursor movements taken out."""
         deadline = time.monotonic() + seconds
         while not (found := re.search(pattern, self._pending)):
-            assert time.monotonic() < deadline, f"no {pattern!r} in {self._pending!r}"
+            assert time.monotonic() < deadline, f"no {pattern!r} in {self._pending[-2000:]!r}"
             if select.select([self._descriptor], [], [], 0.1)[0]:
                 try:
                     text = os.read(self._descriptor, 1 << 16).decode(errors="replace")
@@ -91,19 +92,19 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
         t.type("\r")
         t.expect(r"run \d+: step")
         t.type("quit\r")
-        t.expect(r"end it\? \[y/N\]")
-        t.type("n\r")
+        t.expect(r"or \[S\]tay\?")
+        t.type("s\r")
         t.expect(r"\(opstep\)")
         t.type("quit\r")
-        t.expect(r"end it\? \[y/N\]")
-        t.type("y\r")
+        t.expect(r"or \[S\]tay\?")
+        t.type("t\r")
         assert t.process.wait(15) == 0
         assert "\x1b[1;32mstopped" in t.raw
     assert "stepi" in (tmp_path / "opstep" / "history").read_text()
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["ctrl-c", "ctrl-d"])
-def test_only_a_yes_ends_the_script(tmp_path: Path, key: str):
+def test_only_an_answer_ends_the_script(tmp_path: Path, key: str):
     with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
         t.expect(r"\(opstep\)")
         t.type("tbreak add\r")
@@ -112,7 +113,7 @@ def test_only_a_yes_ends_the_script(tmp_path: Path, key: str):
         t.expect(r"breakpoint 1")
         t.expect(r"\(opstep\)")
         t.type("\x04")
-        t.expect(r"end it\? \[y/N\]")
+        t.expect(r"or \[S\]tay\?")
         t.type(key)
         t.expect(r"\(opstep\)")
         t.type("print x\r")
@@ -155,8 +156,8 @@ def test_a_script_that_runs_no_ops_is_not_to_be_started_again(tmp_path: Path):
             t.expect(f"error: no {what} yet: 'pause' stops the script at its first op")
             t.expect(r"\(opstep\)")
         t.type("quit\r")
-        t.expect(r"end it\? \[y/N\]")
-        t.type("y\r")
+        t.expect(r"or \[S\]tay\?")
+        t.type("t\r")
         assert t.process.wait(15) == 0
 
 
@@ -208,6 +209,46 @@ def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):
     with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
         t.expect(r"\(opstep\)")
         t.type("\x03")
-        t.expect(r"\(opstep\)")
+        t.expect(r"\n\W*\(opstep\)")  # The next one, not the same drawn again.
         t.type("\x04")
         assert t.process.wait(15) == 0
+
+
+def test_a_script_is_started_again_only_after_a_yes(tmp_path: Path):
+    with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("tbreak add\r")
+        t.type("run\r")
+        t.expect(r"breakpoint 1")
+        t.expect(r"\(opstep\)")
+        t.type("run\r")
+        t.expect(r"start it again\? \[y/N\]")
+        t.type("\r")
+        t.expect(r"\(opstep\)")
+        t.type("print x\r")
+        t.expect(r"x = 0\.25")
+        t.type("run\r")
+        t.expect(r"start it again\? \[y/N\]")
+        t.type("y\r")
+        t.expect(r"the script was ended")
+        t.expect(r"run 3")
+        t.type("\x03")
+        t.expect(r"stopped at op #\d .*: pause")
+
+
+def test_a_script_that_was_left_goes_on(tmp_path: Path):
+    with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
+        t.expect(r"\(opstep\)")
+        t.type("tbreak add\r")
+        t.type("run\r")
+        t.expect(r"breakpoint 1")
+        t.expect(r"\(opstep\)")
+        t.type("quit\r")
+        t.expect(r"or \[S\]tay\?")
+        t.type("d\r")
+        pid = int(re.findall(r"\d+", t.expect(r"process \d+ goes on without the debugger"))[0])
+        try:
+            assert t.process.wait(15) == 0
+            os.kill(pid, 0)
+        finally:
+            os.kill(pid, signal.SIGKILL)

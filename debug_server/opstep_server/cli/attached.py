@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
+import signal
 
 from opstep_server import process
 from opstep_server.cli.screen import Screen
@@ -54,15 +55,23 @@ class AttachedSession(Session):
         """Its policy lets it be stopped."""
         return self._executor is None or self._executor.hello.policy != pb.POLICY_LOG_ONLY
 
-    async def start(self) -> None:
+    def check_can_start(self) -> None:
         raise self._not_stopped() if self._running else self.not_running()
+
+    async def end(self) -> None:
+        """Ends the process, if its policy lets us, and says so."""
+        self._check_running()
+        await self.debugger.end_executors()
+        await self.wait()
+
+    async def signal(self, number: signal.Signals) -> None:
+        raise DebuggerError(
+            f"process {self._pid} was not started here: 'kill -INT {self._pid}' in a shell does it"
+        )
 
     def not_running(self) -> DebuggerError:
         if process.alive(self._pid):
-            return DebuggerError(
-                f"process {self._pid} goes on without the debugger: 'opstep attach {self._pid}' "
-                "comes back to it"
-            )
+            return DebuggerError(self._goes_on())
         return DebuggerError(f"process {self._pid} has ended: 'quit' leaves the debugger")
 
     def none_yet(self, what: str) -> DebuggerError:
@@ -96,7 +105,6 @@ class AttachedSession(Session):
         if not isinstance(event, ExecutorLost):
             super()._tell(event)
             return
-        self._running = False
-        self._thread = None
+        self._gone()
         text = event.message or f"process {self._pid} has ended, or left the debugger"
         self.screen.line(text, "yellow")

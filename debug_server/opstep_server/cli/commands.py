@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opstep_server import expr
-from opstep_server.cli import breaking, going, looking, showing
+from opstep_server.cli import breaking, ending, going, looking, showing
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -17,6 +17,7 @@ async def help_(session: Session, args: str) -> None:
 
 COMMANDS: tuple[Command, ...] = (
     *breaking.COMMANDS,
+    *ending.COMMANDS,
     *going.COMMANDS,
     *looking.COMMANDS,
     *showing.COMMANDS,

@@ -8,12 +8,6 @@ from opstep_server.debugger import DebuggerError, ResumeMode, StepUnit
 from opstep_server.wire import debug_pb2 as pb
 
 
-async def run(session: Session, args: str) -> None:
-    if args:
-        raise DebuggerError("the script's arguments stand after it: opstep debug SCRIPT ARGS…")
-    await session.start()
-
-
 async def continue_(session: Session, args: str) -> None:
     times = _count(args)
     if session.running and session.stopped is None:
@@ -73,10 +67,6 @@ async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -
             return
 
 
-async def quit_(session: Session, args: str) -> None:
-    session.quitting = True
-
-
 def _count(args: str) -> int:
     if not args:
         return 1
@@ -88,11 +78,6 @@ def _count(args: str) -> int:
 _TIMES = "With a number it does so that many times, up to a stop of another kind or Ctrl-C."
 
 COMMANDS = (
-    Command(
-        "run", ("r",), "run",
-        "start the script and wait until it stops or ends",
-        "Its arguments stand after it on the command line: opstep debug SCRIPT ARGS…", run,
-    ),
     Command(
         "continue", ("c",), "continue [TIMES]",
         "go on to the next stop",
@@ -124,5 +109,4 @@ COMMANDS = (
         "With 'run', after the last op of the run.",
         finish,
     ),
-    Command("quit", ("q", "exit"), "quit", "end the script and leave", "", quit_),
 )  # fmt: skip

@@ -11,17 +11,14 @@ import sys
 from collections.abc import Sequence
 
 import opstep_server
+from opstep_server.cli import exits
 from opstep_server.debugger import DebuggerError
 
 EPILOG = """\
 The script writes to the same output as the debugger. It reads nothing from its input, except with
 --batch when the input is a file or a pipe: that is then the script's.
 
-exit code of a batch, the first that applies:
-  1  a command failed
-  3  stopped at a NaN, an Inf or an overflow
-  4  stopped at a failing op
-  otherwise the script's own (128 + N when signal N ended it), and 0 when it was still running
+exit code of a batch and of commands from a pipe, the first that applies:
 """
 
 PS_EPILOG = """\
@@ -78,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
         "debug",
         help="run a script under the debugger, in this terminal",
         description="Run a script under the debugger, in this terminal; 'help' lists its commands.",
-        epilog=EPILOG,
+        epilog=EPILOG + exits.help_text(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_commands(debug)
@@ -198,18 +195,18 @@ def _debug(args: argparse.Namespace) -> int:
     commands = [command for group in args.commands for command in group]
     if args.command == "debug" and not os.path.isfile(args.script):
         print(f"opstep: there is no script {args.script}", file=sys.stderr)
-        return 2
+        return exits.WRONG
     try:
         return asyncio.run(_session(args, commands))
     except DebuggerError as error:
         print(f"opstep: {error}", file=sys.stderr)
-        return 1
+        return exits.WRONG
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
+        return exits.by_signal(signal.SIGINT)
     except BrokenPipeError:
         # Nobody reads what we say (`| head`); Python would complain of it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
+        return exits.by_signal(signal.SIGPIPE)
 
 
 async def _session(args: argparse.Namespace, commands: list[str]) -> int:
@@ -251,8 +248,8 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
             # Not by returning: that would wait for a thread that may still read our input.
             with contextlib.suppress(OSError):
                 sys.stdout.flush()
-            os._exit(128 + ending[0])
-    return 0 if terminal else _exit_code(shell.failed, session.fault, session.script_code)
+            os._exit(exits.by_signal(ending[0]))
+    return 0 if terminal else exits.code(shell.failed, session.fault, session.script_code)
 
 
 def _end_on_signals() -> list[int]:
@@ -271,16 +268,6 @@ def _end_on_signals() -> list[int]:
         if signal.getsignal(number) is signal.SIG_DFL:
             loop.add_signal_handler(number, end, int(number))
     return came
-
-
-def _exit_code(failed: bool, fault: int, script: int | None) -> int:
-    if failed:
-        return 1
-    if fault:
-        return fault
-    if script is None:
-        return 0
-    return script if script >= 0 else 128 - script
 
 
 if __name__ == "__main__":

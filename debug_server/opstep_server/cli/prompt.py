@@ -79,7 +79,8 @@ class Prompt:
 
     async def ask(self, question: str) -> str:
         ask: PromptSession[str] = PromptSession()
-        return await ask.prompt_async(question)
+        # The handler of SIGINT stays the command's: a prompt would take it away.
+        return await ask.prompt_async(question, handle_sigint=False)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

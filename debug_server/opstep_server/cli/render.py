@@ -6,6 +6,7 @@ import difflib
 import fnmatch
 import linecache
 import os
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 
 from opstep_server import values
@@ -44,6 +45,16 @@ def path(file: str) -> str:
     """Relative when it is below the current folder."""
     relative = os.path.relpath(file)
     return file if relative.startswith(os.pardir) else relative
+
+
+def how_ended(code: int) -> str:
+    """The end of a process; negative: by that signal."""
+    if code >= 0:
+        return f"with exit code {code}"
+    try:
+        return f"by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"by signal {-code}"
 
 
 def stop_line(stopped: pb.Stopped) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Coroutine
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from opstep_server import values
-from opstep_server.cli import render
+from opstep_server import process, values
+from opstep_server.cli import exits, render
 from opstep_server.cli.screen import Screen
 from opstep_server.debugger import (
     BreakpointChanged,
@@ -22,6 +23,7 @@ from opstep_server.debugger import (
     Debugger,
     DebuggerError,
     Event,
+    ExecutorJoined,
     ExecutorLost,
     FaultSpec,
     LaunchTarget,
@@ -41,8 +43,6 @@ _STEP_SECONDS = 0.1
 _PAUSE_SECONDS = 0.2
 # How long a process may take from the end of its connection to its own.
 _END_SECONDS = 1.5
-
-_FAULTS = {pb.STOP_NAN: 3, pb.STOP_INF: 3, pb.STOP_OVERFLOW: 3, pb.STOP_ERROR: 4}
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,18 @@ class Session:
         self.full_screen = False
         # All commands, the newest last.
         self.typed: list[str] = []
-        # For the exit code: the first NaN, Inf or error stop, and how the script ended.
-        self.fault = 0
+        # Asks a person and returns the answer, in small letters; None when there is nobody to ask.
+        self.ask: Callable[[str], Awaitable[str]] | None = None
+        # For the exit code: a NaN, an Inf or an error was met, and how the script ended.
+        self.fault = False
         self.script_code: int | None = None
         self._thread: Thread | None = None
         self._running = False
+        # We are ending it, and want to hear of nothing else.
+        self._ending = False
+        self._pid = 0
+        # Processes that go on without us; one may come for the first time after that.
+        self._left: set[int] = set()
         self._waiting = False
         self._waits = 0
         self._counted = False
@@ -168,6 +175,8 @@ class Session:
     # ---- what there is not -----------------------------------------------------------------------
 
     def not_running(self) -> DebuggerError:
+        if self._pid in self._left and process.alive(self._pid):
+            return DebuggerError(f"{self._goes_on()}, 'run' starts the script anew")
         return DebuggerError("the script is not running: start it with 'run'")
 
     def none_yet(self, what: str) -> DebuggerError:
@@ -183,15 +192,55 @@ class Session:
 
     # ---- running ---------------------------------------------------------------------------------
 
+    def check_can_start(self) -> None:
+        """Raises when there is nothing that could be started."""
+
     async def start(self) -> None:
-        if self._running:
-            raise DebuggerError("the script is running already: 'quit' ends it")
         self.script_code = None
         await self.send_catches()
         await self.wait(self._launch())
 
+    async def end(self) -> None:
+        """Ends the script, and says so."""
+        self._check_running()
+        self._ending = True
+        try:
+            await self.debugger.terminate()
+        finally:
+            self._ending = False
+
+    async def detach(self) -> None:
+        """Lets the script go on without us, and says so."""
+        self._check_running()
+        # Said first: from here on the script writes by itself.
+        self.screen.line(self._goes_on())
+        self._left.add(self._pid)
+        await self.debugger.detach()
+        await self.debugger.let_go()
+        self._gone()
+
+    def _goes_on(self) -> str:
+        later = f"'opstep attach {self._pid}' comes back to it"
+        if self._running and not self.debugger.executors:
+            later = "it has made no executor yet, and its first run may wait 10 s for a debugger"
+        return f"process {self._pid} goes on without the debugger: {later}"
+
+    async def signal(self, number: signal.Signals) -> None:
+        """To the script; then waits as after `continue`."""
+        self._check_running()
+        self.debugger.signal(number)
+        await self.wait()
+
+    def _check_running(self) -> None:
+        if not self._running:
+            raise self.not_running()
+
+    def _gone(self) -> None:
+        self._running = False
+        self._thread = None
+
     async def _launch(self) -> None:
-        await self.debugger.launch(self.target)
+        self._pid = await self.debugger.launch(self.target)
         self._running = True
 
     async def send_catches(self) -> None:
@@ -236,7 +285,7 @@ class Session:
     async def interrupt(self) -> None:
         """Ctrl-C while the script runs."""
         self.interrupted = True
-        if not self._waiting:
+        if not self._waiting or self._ending:
             return  # The command that runs ends its count by itself.
         self._interrupts += 1
         if self._interrupts > 1:
@@ -288,7 +337,12 @@ class Session:
     # ---- events ----------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, Output):
+        if self._is_of_one_that_left(event):
+            if isinstance(event, ExecutorJoined):
+                self._background(self.debugger.detach(event.executor))
+        elif self._ending and isinstance(event, (StoppedEvent, ContinuedEvent, ExecutorLost)):
+            pass
+        elif isinstance(event, Output):
             self.screen.output(event.text)
         elif isinstance(event, Logged):
             self.screen.line(event.text, "yellow" if event.dropped else "")
@@ -302,20 +356,25 @@ class Session:
                 self._background(self._tell_lost(event.message))
         else:
             if isinstance(event, StoppedEvent):
-                self.fault = self.fault or _FAULTS.get(event.stopped.reason, 0)
+                self.fault = self.fault or exits.is_fault(event.stopped.reason)
             if self._waiting:
                 self._news.put_nowait(event)
             else:
                 self._tell(event)
 
+    def _is_of_one_that_left(self, event: Event) -> bool:
+        thread = getattr(event, "thread", None)
+        executor = thread.executor if thread is not None else getattr(event, "executor", None)
+        return executor is not None and executor.pid in self._left
+
     def _tell(self, event: Event | Interrupted) -> None:
         if isinstance(event, ProcessExited):
-            self._running = False
-            self._thread = None
+            self._gone()
+            if self._ending:
+                self.screen.line("the script was ended")
+                return
             self.script_code = event.code
-            how = f"with exit code {event.code}"
-            if event.code < 0:
-                how = f"by signal {-event.code}"
+            how = render.how_ended(event.code)
             self.screen.line(f"the script ended {how}", "bold" if event.code == 0 else "bold red")
             self._tell_unbound(ended=True)
         elif isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,7 @@ class Shell:
     async def _read_from(self, face: Face) -> None:
         """Until the session ends or wants another face."""
         session = self._session
+        session.ask = functools.partial(_ask, face)
         while not session.quitting and session.full_screen == face.full:
             try:
                 text = await face.read()
@@ -86,8 +88,6 @@ class Shell:
             with self._ctrl_c(), face.running():
                 await self.execute(text.strip())
             await face.after()
-            if session.quitting and session.running and not session.leaves_running:
-                session.quitting = await _confirm(face)
 
     async def execute(self, text: str) -> bool:
         """One command; False when it failed, which is told."""
@@ -135,11 +135,12 @@ class Shell:
             loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _confirm(face: Face) -> bool:
+async def _ask(face: Face, question: str) -> str:
     try:
-        answer = await face.ask("the script is still running: end it? [y/N] ")
+        answer = await face.ask(question)
     except KeyboardInterrupt:
-        return False
+        return ""
     except EOFError:
-        return not sys.stdin.isatty()  # A terminal that is gone answers nothing else.
-    return answer.strip().lower() in ("y", "yes")
+        # A terminal that is gone answers nothing else.
+        return "" if sys.stdin.isatty() else "terminate"
+    return answer.strip().lower()

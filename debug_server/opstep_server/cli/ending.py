@@ -1,0 +1,104 @@
+"""Handlers of the commands that begin the script, leave it or end it."""
+
+from __future__ import annotations
+
+import signal
+
+from opstep_server.cli.command import Command
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError
+
+_WAYS = ("detach", "terminate")
+
+
+async def run(session: Session, args: str) -> None:
+    if args:
+        raise DebuggerError("the script's arguments stand after it: opstep debug SCRIPT ARGS…")
+    session.check_can_start()
+    if session.running:
+        again = "the script is running: end it and start it again? [y/N] "
+        if session.ask is not None and (await session.ask(again)) not in ("y", "yes"):
+            return
+        await session.end()
+    await session.start()
+
+
+async def detach(session: Session, args: str) -> None:
+    _nothing("detach", args)
+    await session.detach()
+
+
+async def kill(session: Session, args: str) -> None:
+    _nothing("kill", args)
+    await session.end()
+
+
+async def interrupt(session: Session, args: str) -> None:
+    _nothing("interrupt", args)
+    await session.signal(signal.SIGINT)
+
+
+async def quit_(session: Session, args: str) -> None:
+    ways = [way for way in _WAYS if args and way.startswith(args)]
+    if args and not ways:
+        raise DebuggerError(f"'{args}' is no way to leave: write 'quit detach' or 'quit terminate'")
+    way = ways[0] if ways else await _way(session)
+    if way == "stay":
+        return
+    # A script that was started here is ended when the session is closed.
+    if session.running and (way == "detach") != session.leaves_running:
+        await (session.detach() if way == "detach" else session.end())
+    session.quitting = True
+
+
+async def _way(session: Session) -> str:
+    """How to leave when that was not said."""
+    if session.leaves_running:
+        return "detach"
+    if session.ask is None or not session.running:
+        return "terminate"
+    answer = await session.ask(
+        "the script is still running: [t]erminate it, [d]etach from it or [S]tay? "
+    )
+    ways = [way for way in _WAYS if answer and way.startswith(answer)]
+    return ways[0] if ways else "stay"
+
+
+def _nothing(name: str, args: str) -> None:
+    if args:
+        raise DebuggerError(f"'{name}' takes nothing after it, not '{args}'")
+
+
+COMMANDS = (
+    Command(
+        "run", ("r",), "run",
+        "start the script and wait until it stops or ends",
+        "Its arguments stand after it on the command line: opstep debug SCRIPT ARGS…\n"
+        "One that runs is ended and started again; breakpoints stay.",
+        run,
+    ),
+    Command(
+        "interrupt", (), "interrupt",
+        "give the script the Ctrl-C that the debugger keeps from it",
+        "Python makes it a KeyboardInterrupt. Useful when it runs Python code and no ops.",
+        interrupt,
+    ),
+    Command(
+        "detach", (), "detach",
+        "let the script go on without the debugger",
+        "'opstep attach PID' comes back to it. The prompt stays, for 'run' or 'quit'.", detach,
+    ),
+    Command(
+        "kill", ("k",), "kill",
+        "end the script and keep the prompt",
+        "SIGTERM first, and SIGKILL when that has not ended it in 2 s.", kill,
+    ),
+    Command(
+        "quit", ("q", "exit"), "quit [detach | terminate]",
+        "leave the debugger",
+        "With 'detach' the script goes on alone, with 'terminate' it is ended. If neither is\n"
+        "said, a terminal asks; without one a script that was started here is ended, and a\n"
+        "process that was attached to goes on.",
+        quit_,
+    ),
+)  # fmt: skip
