@@ -322,6 +322,8 @@ class Debugger(Looking):
             self._forget(event.executor.id)
         if not self._told:
             return
+        if isinstance(event, StoppedEvent) and self._process is not None:
+            self._process.drain()  # What it wrote before it stopped comes before the stop.
         for listener in list(self._listeners):
             listener(event)
 

@@ -34,8 +34,9 @@ class LaunchTarget:
     python: str | None = None
     # `program` is a module's name, as in `python -m`.
     module: bool = False
-    # "inherit": the script writes to our own stdout and stderr, and no Output tells of it.
-    output: Literal["events", "inherit"] = "events"
+    # "events": Output tells of it. "terminal": the same, but for the script it is a terminal.
+    # "inherit": the script writes to our own stdout and stderr, and nothing tells of it.
+    output: Literal["events", "terminal", "inherit"] = "events"
     # What the script can read.
     stdin: Literal["nothing", "inherit"] = "nothing"
     # False: the script runs as if there were no debugger.

@@ -1,4 +1,4 @@
-"""The launched script: its environment, its output and its end.
+"""The launched script: its environment and its end.
 
 `subprocess` and not asyncio's own, which kills its children when the loop closes: a script that the
 debugger let go has to live on.
@@ -7,26 +7,21 @@ debugger let go has to live on.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Literal
 
 from opstep_server.model import DebuggerError, LaunchTarget
+from opstep_server.outlets import OnOutput, Outlets
 
-Stream = Literal["stdout", "stderr"]
-STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 OnExit = Callable[[int], Awaitable[None]]
 
 KILL_AFTER_SECONDS = 2.0
 # How long output may still come after the end, from children that inherited the pipe.
 DRAIN_SECONDS = 1.0
-# Between the script and us, so that a script whose debugger was killed can go on printing.
-_RELAY = ("/bin/sh", "-c", "cat; exec cat >/dev/null")
 
 
 def alive(pid: int) -> bool:
@@ -45,14 +40,13 @@ class Process:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        relays: list[subprocess.Popen[bytes]],
-        on_output: Callable[[Stream, str], None],
+        outlets: Outlets | None,
         on_exit: OnExit,
     ) -> None:
         self._process = process
-        self._relays = relays
+        self._outlets = outlets
         self._ended = asyncio.Event()
-        self._done = asyncio.create_task(self._watch(on_output, on_exit))
+        self._done = asyncio.create_task(self._watch(on_exit))
 
     @property
     def pid(self) -> int:
@@ -84,26 +78,27 @@ class Process:
         with contextlib.suppress(asyncio.CancelledError):
             await self._done
 
-    async def _watch(self, on_output: Callable[[Stream, str], None], on_exit: OnExit) -> None:
-        pumps = [
-            asyncio.create_task(_pump(relay, name, on_output))
-            for relay, name in zip(self._relays, STREAMS, strict=False)
-        ]
+    def drain(self) -> None:
+        """Tells at once what it has written so far."""
+        if self._outlets is not None:
+            self._outlets.drain()
+
+    async def _watch(self, on_exit: OnExit) -> None:
         try:
             code = await _exit_code(self._process)
             self._ended.set()
-            if pumps:
-                await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
+            if self._outlets is not None:
+                await self._outlets.end(DRAIN_SECONDS)
         finally:
-            for pump in pumps:
-                pump.cancel()
+            if self._outlets is not None:
+                self._outlets.close()
         await on_exit(code)
 
 
 async def start(
     target: LaunchTarget,
     server: str,
-    on_output: Callable[[Stream, str], None],
+    on_output: OnOutput,
     on_exit: OnExit,
 ) -> Process:
     command = command_of(target)
@@ -113,39 +108,27 @@ async def start(
             environment.pop(name, None)
         else:
             environment[name] = value
-    outlets: list[int] = []
-    relays: list[subprocess.Popen[bytes]] = []
+    outlets: Outlets | None = None
     try:
-        for _ in STREAMS if target.output == "events" else ():
-            inlet, outlet = os.pipe()
-            outlets.append(outlet)
-            try:
-                relays.append(
-                    subprocess.Popen(
-                        _RELAY,
-                        stdin=inlet,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.DEVNULL,
-                        start_new_session=True,
-                    )
-                )
-            finally:
-                os.close(inlet)
+        if target.output != "inherit":
+            outlets = Outlets(target.output == "terminal")
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL if target.stdin == "nothing" else None,
-            stdout=outlets[0] if outlets else None,
-            stderr=outlets[1] if outlets else None,
+            stdout=outlets.ends[0] if outlets else None,
+            stderr=outlets.ends[1] if outlets else None,
             cwd=target.cwd,
             env=environment,
             start_new_session=True,
         )
     except OSError as error:
+        if outlets is not None:
+            outlets.close_ends()
+            outlets.close()
         raise DebuggerError(f"cannot start {command[0]}: {error.strerror}") from error
-    finally:
-        for outlet in outlets:
-            os.close(outlet)
-    return Process(process, relays, on_output, on_exit)
+    if outlets is not None:
+        outlets.begin(on_output)
+    return Process(process, outlets, on_exit)
 
 
 def changes_of(target: LaunchTarget, server: str) -> dict[str, str | None]:
@@ -189,22 +172,3 @@ async def end_of(pid: int) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-
-
-async def _pump(
-    relay: subprocess.Popen[bytes], name: Stream, on_output: Callable[[Stream, str], None]
-) -> None:
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), relay.stdout
-    )
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    try:
-        while chunk := await reader.read(1 << 16):
-            if text := decoder.decode(chunk):
-                on_output(name, text)
-        if text := decoder.decode(b"", final=True):
-            on_output(name, text)
-        await _exit_code(relay)
-    finally:
-        transport.close()

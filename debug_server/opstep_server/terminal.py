@@ -62,6 +62,9 @@ class TerminalProcess:
         with contextlib.suppress(asyncio.CancelledError):
             await self._done
 
+    def drain(self) -> None:
+        """Its output goes to its terminal."""
+
     async def _watch(self, reader: asyncio.StreamReader, on_exit: process.OnExit) -> None:
         word, value = await _read(reader)
         if word != "exit":

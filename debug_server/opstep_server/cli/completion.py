@@ -17,6 +17,7 @@ from opstep_server.cli.command import Completes
 from opstep_server.cli.commands import COMMANDS, find
 from opstep_server.cli.looking import INFO
 from opstep_server.cli.session import Session
+from opstep_server.cli.showing import PANES
 from opstep_server.debugger import DebuggerError
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 from opstep_server.wire import debug_pb2 as pb
@@ -113,7 +114,7 @@ def _words(session: Session, kind: Completes) -> dict[str, str]:
     if kind == "info":
         return dict.fromkeys(INFO, "")
     if kind == "layout":
-        return {"on": "the full screen", "off": "back to lines"}
+        return {"off": "back to lines", **dict.fromkeys(PANES, "a pane")}
     if kind == "command":
         commands = {command.name: command.short for command in COMMANDS}
         return {**commands, "expressions": "what can be computed"}

@@ -128,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_commands(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tui", action="store_true", help="begin with the full screen")
     parser.add_argument("--batch", action="store_true", help="run the given commands, then end")
     parser.add_argument(
         "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
@@ -226,7 +227,7 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
             args.script,
             tuple(args.args),
             python=args.python,
-            output="inherit",
+            output="terminal" if terminal else "inherit",
             stdin="inherit" if args.batch and not sys.stdin.isatty() else "nothing",
         )
         session = Session(Debugger(), target, screen, batch=args.batch)
@@ -235,13 +236,17 @@ async def _session(args: argparse.Namespace, commands: list[str]) -> int:
     try:
         if isinstance(session, AttachedSession):
             await session.attach()
-        elif terminal:
+        elif terminal and not args.tui:
             session.screen.line(
                 f"opstep {opstep_server.version()}: type help for the commands, run to begin"
             )
-        await shell.batch(commands)
-        if not args.batch and not session.quitting:
-            await (shell.interactive() if terminal else shell.piped())
+        if terminal:
+            session.full_screen = args.tui
+            await shell.interactive(commands)
+        else:
+            await shell.batch(commands)
+            if not args.batch and not session.quitting:
+                await shell.piped()
     finally:
         await session.close()
         if ending:

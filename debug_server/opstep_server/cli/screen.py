@@ -52,6 +52,10 @@ class Screen:
     def painted(self, line: Line) -> None:
         self.sink.line(line)
 
+    def echo(self, text: str) -> None:
+        """A command that came from elsewhere than the prompt."""
+        self.sink.line([("bold", text)])
+
     def stop(self, text: str, style: str) -> None:
         self.sink.line(paint.stop(text, style))
 

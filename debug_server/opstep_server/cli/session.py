@@ -97,6 +97,7 @@ class Session:
         self.quitting = False
         # What a person wants to see: the full screen, or a prompt below what is there.
         self.full_screen = False
+        self.panes = {"source", "listing", "tensors"}
         # All commands, the newest last.
         self.typed: list[str] = []
         # Asks a person and returns the answer, in small letters; None when there is nobody to ask.
@@ -326,6 +327,8 @@ class Session:
         self.screen.line(render.breakpoint_line(state, self.hint(state)))
 
     def show_source(self) -> None:
+        if self.full_screen:
+            return  # It has a pane.
         frame = self.stop[1].frames[self.frame] if self.stop[1].frames else None
         text = render.source_line(frame.file, frame.line) if frame and frame.file else None
         if frame is not None and text is not None:

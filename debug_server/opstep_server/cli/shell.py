@@ -7,6 +7,7 @@ import contextlib
 import functools
 import signal
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -43,6 +44,8 @@ class Shell:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._repeat: tuple[Command, str] | None = None
+        # Commands that come before those of a person.
+        self._given: deque[str] = deque()
         self.failed = False
 
     async def batch(self, commands: Sequence[str]) -> None:
@@ -62,15 +65,23 @@ class Shell:
                     return
                 await self._echoed(text.strip())
 
-    async def interactive(self) -> None:
+    async def interactive(self, first: Sequence[str] = ()) -> None:
+        """Commands from a person at a terminal, after some that were given."""
         # Only here: the rest works without a terminal and starts faster without the library.
         from opstep_server.cli.prompt import History, Prompt
 
+        self._given.extend(first)
         history = History()
         session = self._session
         session.typed[:0] = reversed(list(history.load_history_strings()))
         while not session.quitting:
-            face: Face = Prompt(session, history)
+            face: Face
+            if session.full_screen:
+                from opstep_server.cli.full import FullScreen
+
+                face = FullScreen(session, history)
+            else:
+                face = Prompt(session, history)
             async with face:
                 await self._read_from(face)
 
@@ -80,14 +91,22 @@ class Shell:
         session.ask = functools.partial(_ask, face)
         while not session.quitting and session.full_screen == face.full:
             try:
-                text = await face.read()
+                text = self._give() or await face.read()
             except KeyboardInterrupt:
                 continue
             except EOFError:
                 text = "quit"
             with self._ctrl_c(), face.running():
-                await self.execute(text.strip())
+                done = await self.execute(text.strip())
+            if not done:
+                self._given.clear()
             await face.after()
+
+    def _give(self) -> str:
+        if not self._given:
+            return ""
+        self._session.screen.echo(f"{PROMPT}{self._given[0]}")
+        return self._given.popleft()
 
     async def execute(self, text: str) -> bool:
         """One command; False when it failed, which is told."""
@@ -112,7 +131,7 @@ class Shell:
     async def _echoed(self, text: str) -> bool:
         if text.startswith("#"):
             return True
-        self._session.screen.line(f"{PROMPT}{text}".rstrip())
+        self._session.screen.echo(f"{PROMPT}{text}".rstrip())
         return await self.execute(text)
 
     @contextlib.contextmanager

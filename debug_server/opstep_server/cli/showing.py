@@ -7,6 +7,25 @@ from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 
 _SHOWN = 20
+# Of the full screen, beside the console.
+PANES = ("source", "listing", "tensors")
+
+
+async def layout(session: Session, args: str) -> None:
+    words = args.split()
+    if words == ["off"]:
+        session.full_screen = False
+        return
+    wrong = [word for word in words if word not in PANES]
+    if wrong and words != ["all"]:
+        raise DebuggerError(
+            f"'{wrong[0]}' is no pane: write 'layout', 'layout off', or some of " + ", ".join(PANES)
+        )
+    if session.ask is None:
+        raise DebuggerError("the full screen needs a terminal: this session has none")
+    session.panes.clear()
+    session.panes.update(words if words and words != ["all"] else PANES)
+    session.full_screen = True
 
 
 async def history(session: Session, args: str) -> None:
@@ -19,6 +38,15 @@ async def history(session: Session, args: str) -> None:
 
 
 COMMANDS = (
+    Command(
+        "layout", ("tui",), "layout [off | PANE…]",
+        "the full screen: source, listing, tensors and console side by side",
+        "PANE is source, listing or tensors: only these, above the console.\n"
+        "'layout off' or Ctrl-X A goes back to lines; 'opstep debug --tui' begins with all panes.\n"
+        "Ctrl-Up and Ctrl-Down move to a line, F9 sets a breakpoint there or removes it.\n"
+        "F6 chooses the pane that PgUp and PgDn scroll.",
+        layout, "layout",
+    ),
     Command(
         "history", (), "history [COUNT]",
         "show the commands that were typed, up to 20",

@@ -1,0 +1,309 @@
+"""The full-screen mode: reads commands at its own prompt and by keys, and shows where we are.
+
+It owns one task, the application, which draws and reads keys; commands run in the shell's, and the
+view is asked for anew after each and at each stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import io
+from collections.abc import Callable, Iterator
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import completion_is_selected
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.styles import Style
+
+from opstep_server.cli import render
+from opstep_server.cli.completion import CommandCompleter
+from opstep_server.cli.full.layout import layout
+from opstep_server.cli.full.panes import Pane, style
+from opstep_server.cli.full.view import View
+from opstep_server.cli.session import Session
+from opstep_server.debugger import (
+    BreakpointChanged,
+    ContinuedEvent,
+    Event,
+    ProcessExited,
+    StoppedEvent,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+PROMPT = "(opstep) "
+PANES = ("source", "listing", "tensors", "console")
+
+_COMMANDS = {"f10": "next", "f11": "step", "f23": "finish", "f7": "stepi", "f8": "nexti"}
+_CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, BreakpointChanged)
+_STYLE = Style.from_dict(
+    {
+        "line": "ansibrightblack",
+        "title": "bold",
+        "active": "bold ansicyan",
+        "status": "reverse",
+        "keys": "ansibrightblack",
+        "key": "bold",
+        "prompt": "bold",
+        "auto-suggestion": "ansibrightblack",
+    }
+)
+
+
+class FullScreen:
+    full = True
+
+    def __init__(self, session: Session, history: History) -> None:
+        self._session = session
+        self._view = View(session)
+        # What was typed, or came from a key: None is the end of it.
+        self._typed: asyncio.Queue[str | None] = asyncio.Queue()
+        self._busy = False
+        self._question = ""
+        self._answer: asyncio.Future[str] | None = None
+        # The pane that scrolls.
+        self._active = "console"
+        self._history = history
+        self._buffer = Buffer(
+            history=history,
+            completer=CommandCompleter(session),
+            auto_suggest=AutoSuggestFromHistory(),
+            enable_history_search=True,
+            multiline=False,
+            accept_handler=self._accept,
+        )
+        self._app: Application[None] = Application(
+            layout(
+                self._view, session.panes, self._title, self._buffer, self._prompt, self._status
+            ),
+            style=_STYLE,
+            key_bindings=self._keys(),
+            full_screen=True,
+            # A lone Escape need not wait long for the rest of a key.
+            enable_page_navigation_bindings=False,
+        )
+        self._app.ttimeoutlen = 0.05
+        self._task: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._stack = contextlib.ExitStack()
+
+    async def __aenter__(self) -> FullScreen:
+        self._task = asyncio.create_task(self._run())
+        session = self._session
+        self._sink = session.screen.sink
+        session.screen.sink = self._view.console
+        self._stack.callback(session.debugger.subscribe(self._take))
+        # Whatever else writes must not do so over the panes.
+        writer = _Writer(self._view.console.output)
+        self._stack.enter_context(contextlib.redirect_stdout(writer))
+        self._stack.enter_context(contextlib.redirect_stderr(writer))
+        await self.after()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stack.close()
+        self._session.screen.sink = self._sink
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        if self._task is not None:
+            if self._app.is_running:
+                self._app.exit()
+            with contextlib.suppress(EOFError):
+                await self._task
+
+    async def read(self) -> str:
+        text = await self._typed.get()
+        if text is None:
+            raise EOFError
+        self._session.screen.echo(f"{PROMPT}{text}")
+        return text
+
+    async def ask(self, question: str) -> str:
+        self._question = question
+        self._answer = asyncio.get_running_loop().create_future()
+        self._app.invalidate()
+        try:
+            answer = await self._answer
+            self._session.screen.line(f"{question}{answer}")
+            return answer
+        finally:
+            self._question, self._answer = "", None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        self._busy = True
+        self._view.console.below = 0
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    async def after(self) -> None:
+        await self._view.refresh()
+        self._app.invalidate()
+
+    async def _run(self) -> None:
+        try:
+            await self._app.run_async(handle_sigint=False)
+        finally:
+            self._typed.put_nowait(None)  # When the terminal is gone, as Ctrl-D.
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        changed = isinstance(event, _CHANGES)
+        if changed and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = asyncio.create_task(self._refresh_soon())
+        self._app.invalidate()
+
+    async def _refresh_soon(self) -> None:
+        """Steps may come faster than anybody can look at them."""
+        self._view.mark()
+        await asyncio.sleep(0.05)
+        await self.after()
+
+    def _accept(self, buffer: Buffer) -> bool:
+        text = buffer.text.strip()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(text)
+        else:
+            if text:
+                self._history.append_string(text)
+            self._typed.put_nowait(text)
+        buffer.reset()
+        return True  # Kept as we left it.
+
+    # ---- keys ------------------------------------------------------------------------------------
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        def bind(*names: str) -> Callable[[Callable[[], None]], None]:
+            def add(action: Callable[[], None]) -> None:
+                def pressed(event: KeyPressEvent) -> None:
+                    action()
+
+                keys.add(*names)(pressed)
+
+            return add
+
+        for name, command in _COMMANDS.items():
+            bind(name)(functools.partial(self._typed.put_nowait, command))
+        bind("f5")(self._go)
+        bind("f9")(self._toggle)
+        bind("f6")(self._next_pane)
+        bind("c-c")(self._interrupt)
+        bind("c-d")(self._end)
+        bind("c-x", "a")(self._leave)
+        bind("c-x", "c-a")(self._leave)
+        bind("pageup")(lambda: self._scroll(-1))
+        bind("pagedown")(lambda: self._scroll(1))
+        bind("c-up")(lambda: self._move(-1))
+        bind("c-down")(lambda: self._move(1))
+        bind("escape", "up")(lambda: self._move(-1))
+        bind("escape", "down")(lambda: self._move(1))
+        bind("c-l")(lambda: self._app.renderer.clear())
+
+        @keys.add("enter", filter=completion_is_selected)
+        def _(event: KeyPressEvent) -> None:
+            # Takes the word; the next Enter runs the command.
+            event.current_buffer.complete_state = None
+
+        return keys
+
+    def _go(self) -> None:
+        self._typed.put_nowait("continue" if self._session.running else "run")
+
+    def _toggle(self) -> None:
+        pane = self._view.listing if self._active == "listing" else self._view.source
+        place, state = self._view.at(pane)
+        quoted = f"'{place}'" if " " in place else place
+        self._typed.put_nowait(f"break {quoted}" if state is None else f"delete {state.id}")
+
+    def _interrupt(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(KeyboardInterrupt())
+        elif self._busy:
+            self._pausing = asyncio.create_task(self._session.interrupt())
+        self._buffer.reset()
+
+    def _end(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(EOFError())
+        elif self._buffer.text:
+            self._buffer.delete()
+        else:
+            self._typed.put_nowait("quit")
+
+    def _leave(self) -> None:
+        self._typed.put_nowait("layout off")
+
+    def _next_pane(self) -> None:
+        shown = [name for name in PANES if name in self._session.panes or name == "console"]
+        at = shown.index(self._active) if self._active in shown else -1
+        self._active = shown[(at + 1) % len(shown)]
+        for name in ("source", "listing"):
+            self._pane(name).active = name == self._active
+
+    def _scroll(self, pages: int) -> None:
+        pane = self._pane(self._active)
+        pane.scroll(pages * max(pane.height - 1, 1))
+
+    def _move(self, rows: int) -> None:
+        """In the code: whoever scrolls by lines looks for one."""
+        name = self._active if self._active != "console" else "source"
+        self._pane(name).scroll(rows)
+        for each in ("source", "listing"):
+            self._pane(each).active = each == name
+
+    def _pane(self, name: str) -> Pane:
+        pane: Pane = getattr(self._view, name)
+        return pane
+
+    # ---- words -----------------------------------------------------------------------------------
+
+    def _prompt(self) -> StyleAndTextTuples:
+        if self._question:
+            return [("class:prompt", self._question)]
+        return [("class:prompt", PROMPT if not self._busy else "")]
+
+    def _title(self, name: str) -> StyleAndTextTuples:
+        view = self._view
+        about = {
+            "source": render.path(view.file),
+            "listing": view.program,
+            "console": f"▼ {view.console.below} more" if view.console.below else "",
+        }.get(name, "")
+        words = f" {name}: {about} " if about else f" {name} "
+        return [("", "─"), ("class:active" if name == self._active else "class:title", words)]
+
+    def _status(self) -> StyleAndTextTuples:
+        session = self._session
+        stopped = session.stopped
+        if stopped is None:
+            what = "running: Ctrl-C pauses" if session.running else "not running: F5 starts it"
+            return [("", f" {what}")]
+        parts = [f"thread {session.thread.id} {session.thread.name}"]
+        run = next((f for f in stopped.frames if f.kind == pb.StackFrame.RUN), None)
+        if run is not None:
+            parts += [run.program_name, f"run {run.step}"]
+        parts += render.blocks(stopped.frames)
+        if session.frame:
+            parts.append(f"frame {session.frame}")
+        parts.append(render.reason(stopped))
+        kind = style(render.stop_style(stopped))
+        return [(kind, " stopped "), ("", "│ " + " │ ".join(parts))]
+
+
+class _Writer(io.TextIOBase):
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def write(self, text: str) -> int:
+        self._write(text)
+        return len(text)

@@ -1,0 +1,163 @@
+"""What the panes show: the session's place and values, asked for at each stop."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+
+from opstep_server import values
+from opstep_server.cli import paint, render
+from opstep_server.cli.full.panes import CodePane, Console, TextPane
+from opstep_server.cli.paint import FAINT, NAME, Line
+from opstep_server.cli.session import Session
+from opstep_server.debugger import (
+    BreakpointState,
+    DebuggerError,
+    ListingWhere,
+    OpWhere,
+    PatternWhere,
+    ProgramRef,
+    SourceWhere,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+# Of the variables of one scope.
+_SHOWN = 100
+_SCOPES = (("inputs", pb.SCOPE_INPUTS), ("outputs", pb.SCOPE_OUTPUTS))
+
+
+class View:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.source = CodePane("no source to show")
+        self.listing = CodePane("no program yet")
+        self.tensors = TextPane()
+        self.console = Console()
+        self.file = session.script
+        self.program = ""
+        # The listing that is shown is this one's.
+        self._listed: ProgramRef | None = None
+        self._listing: list[Line] = []
+        self._ops: list[pb.OpInfo] = []
+
+    async def refresh(self) -> None:
+        """After a stop or a command; what cannot be had is left away."""
+        frame = self._frame()
+        if frame is not None and frame.file:
+            self.file = frame.file
+        self.source.show(paint.python(self.file), frame.line if frame and frame.file else 0)
+        try:
+            await self._refresh_listing()
+            lines = await self._tensors()
+        except DebuggerError as error:
+            lines = [[(FAINT, str(error))]]  # It went on, or ended.
+        self.tensors.show(lines)
+        self.mark()
+
+    def mark(self) -> None:
+        """What is known without asking: where it stands still, and breakpoints."""
+        stopped = self._session.stopped is not None
+        self.source.stopped = self.listing.stopped = stopped
+        states = self._session.debugger.breakpoints
+        file = os.path.realpath(self.file)
+        self.source.marks = {
+            state.spec.where.line: _sign(state)
+            for state in states
+            if isinstance(state.spec.where, SourceWhere) and state.spec.where.file == file
+        }
+        self.listing.marks = {
+            line: _sign(state) for state in states for line in self._lines_of(state)
+        }
+
+    def at(self, pane: CodePane) -> tuple[str, BreakpointState | None]:
+        """The place under the pane's cursor as 'break' takes it, and the breakpoint there."""
+        where: ListingWhere | SourceWhere
+        if pane is self.listing:
+            where = ListingWhere(self.program, pane.cursor)
+            text = f"listing:{self.program}:{pane.cursor}"
+        else:
+            where = SourceWhere(os.path.realpath(self.file), pane.cursor)
+            text = f"{render.path(self.file)}:{pane.cursor}"
+        states = self._session.debugger.breakpoints
+        return text, next((state for state in states if state.spec.where == where), None)
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _frame(self) -> pb.StackFrame | None:
+        stopped = self._session.stopped
+        return stopped.frames[self._session.frame] if stopped and stopped.frames else None
+
+    async def _refresh_listing(self) -> None:
+        session = self._session
+        if not session.debugger.programs:
+            return
+        program = session.program()
+        shown = self._listed
+        if shown is None or shown.executor is not program.executor or shown.event != program.event:
+            lines = await session.debugger.listing(program)
+            self._ops = await session.debugger.ops(program)
+            self._listing = [paint.listing(line) for line in lines]
+            self._listed = program
+            self.program = program.event.name
+        self.listing.show(self._listing, self._listing_line())
+
+    def _listing_line(self) -> int:
+        # Python frames are in no program: the op that they led to is.
+        stopped, frame = self._session.stopped, self._frame()
+        if stopped is None or frame is None:
+            return 0
+        return (frame if frame.HasField("op") else stopped.frames[0]).op.listing_line
+
+    async def _tensors(self) -> list[Line]:
+        session = self._session
+        if session.stopped is None:
+            return [[(FAINT, "the script runs" if session.running else "nothing runs yet")]]
+        lines: list[Line] = []
+        for title, scope in _SCOPES:
+            page = await session.debugger.variables(
+                session.thread.id, session.frame, scope, count=_SHOWN
+            )
+            lines.append([("bold", title)])
+            lines += _table(page)
+        return lines
+
+    def _lines_of(self, state: BreakpointState) -> Iterator[int]:
+        """Those of the listing that the breakpoint is at."""
+        where = state.spec.where
+        if isinstance(where, ListingWhere) and where.program_name == self.program:
+            yield where.line
+        program = self._listed.event.program if self._listed is not None else 0
+        for op in self._ops:
+            if isinstance(where, OpWhere):
+                hit = (program, op.id) == (where.program, where.op)
+            elif isinstance(where, PatternWhere):
+                hit = op.type == where.pattern or fnmatch.fnmatchcase(op.name, where.pattern)
+            elif isinstance(where, SourceWhere):
+                place = where.file, where.line
+                hit = any((line.file, line.line) == place for line in op.stack)
+                hit = hit and (state.spec.gradients or not op.forward_op)
+            else:
+                hit = False
+            if hit:
+                yield op.listing_line
+
+
+def _sign(state: BreakpointState) -> str:
+    return "●" if state.spec.enabled and state.verified else "○"
+
+
+def _table(page: pb.Variables) -> Iterator[Line]:
+    rows: list[tuple[str, str]] = []
+    for named in page.variables:
+        name = named.name
+        if named.variable and named.variable != name:
+            name += f" = {named.variable}"
+        rows.append((name, values.describe(named.value)))
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        yield [(NAME, f"  {name:<{width}}  "), *paint.words(text)]
+    if page.total > len(rows):
+        yield [(FAINT, f"  and {page.total - len(rows)} more")]
+    if not rows:
+        yield [(FAINT, "  none")]
