@@ -46,6 +46,17 @@ _ALL = (
     _elementwise("exp", "e to the power of x"),
     _elementwise("log", "the natural logarithm"),
     Function("where", 3, 3, "where(condition, a, b)", "a where the condition holds, otherwise b"),
+    Function(
+        "histogram",
+        1,
+        3,
+        "histogram(x, bins=10)",
+        "how many finite elements are in each of the bins from the smallest to the largest",
+        ("bins", "range"),
+    ),
+    Function(
+        "percentile", 2, 2, "percentile(x, 50)", "what so many percent of the elements are below"
+    ),
     _elementwise("len", "the size of the first axis"),
     _elementwise("int", "x, of one element, as a whole number"),
     _elementwise("float", "x, of one element, as a floating-point number"),

@@ -30,25 +30,34 @@ class Looking:
     # ---- a stopped thread ------------------------------------------------------------------------
 
     async def variables(
-        self, thread_id: int, frame: int, scope: pb.ScopeKind, start: int = 0, count: int = 0
+        self,
+        thread_id: int,
+        frame: int,
+        scope: pb.ScopeKind,
+        start: int = 0,
+        count: int = 0,
+        op: int = 0,
     ) -> pb.Variables:
+        """Those of the frame's op, block or run; or of another op of its program, by number."""
         thread, stopped = self._roster.stopped(thread_id)
-        command = pb.Command(
-            get_variables=pb.GetVariables(
-                thread=thread.wire_id,
-                stop=stopped.stop,
-                frame=frame,
-                scope=scope,
-                start=start,
-                count=count,
-            )
+        wanted = pb.GetVariables(
+            thread=thread.wire_id,
+            stop=stopped.stop,
+            frame=frame,
+            scope=scope,
+            start=start,
+            count=count,
         )
-        return (await self._look(thread, command)).variables
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(get_variables=wanted))).variables
 
-    async def names(self, thread_id: int, frame: int) -> pb.Names:
-        """What expressions may name in the frame."""
+    async def names(self, thread_id: int, frame: int, op: int = 0) -> pb.Names:
+        """What expressions may name in the frame, or at that op."""
         thread, stopped = self._roster.stopped(thread_id)
         wanted = pb.ListNames(thread=thread.wire_id, stop=stopped.stop, frame=frame)
+        if op:
+            wanted.op = op
         return (await self._look(thread, pb.Command(list_names=wanted))).names
 
     async def evaluate(
@@ -60,35 +69,44 @@ class Looking:
         max_elements: int = 0,
         start: int = 0,
         count: int = 0,
+        op: int = 0,
     ) -> pb.Value:
-        """The expression's value in the frame; raises ExprError when the text is wrong."""
+        """The expression's value in the frame, or as if that op were the frame's.
+
+        Raises ExprError when the text is wrong.
+        """
         parsed = _parsed(text)
         thread, stopped = self._roster.stopped(thread_id)
-        command = pb.Command(
-            evaluate=pb.Evaluate(
-                thread=thread.wire_id,
-                stop=stopped.stop,
-                frame=frame,
-                expr=parsed,
-                max_elements=max_elements,
-                start=start,
-                count=count,
-            )
+        wanted = pb.Evaluate(
+            thread=thread.wire_id,
+            stop=stopped.stop,
+            frame=frame,
+            expr=parsed,
+            max_elements=max_elements,
+            start=start,
+            count=count,
         )
-        return (await self._look(thread, command)).value
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(evaluate=wanted))).value
 
     async def assign(
-        self, thread_id: int, frame: int, target: str | pb.Expr, value: str | pb.Expr
+        self,
+        thread_id: int,
+        frame: int,
+        target: str | pb.Expr,
+        value: str | pb.Expr,
+        op: int = 0,
     ) -> pb.Value:
         """Puts the value into a variable or a part of one; returns what the target now is."""
         into, what = _parsed(target), _parsed(value)
         thread, stopped = self._roster.stopped(thread_id)
-        command = pb.Command(
-            assign=pb.Assign(
-                thread=thread.wire_id, stop=stopped.stop, frame=frame, target=into, value=what
-            )
+        wanted = pb.Assign(
+            thread=thread.wire_id, stop=stopped.stop, frame=frame, target=into, value=what
         )
-        return (await self._look(thread, command)).value
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(assign=wanted))).value
 
     async def read_bytes(
         self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, count: int
@@ -99,7 +117,13 @@ class Looking:
         return b"".join(pieces[start] for start in sorted(pieces)), total
 
     async def read_bytes_into(
-        self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, into: bytearray
+        self,
+        thread_id: int,
+        frame: int,
+        text: str | pb.Expr,
+        offset: int,
+        into: bytearray,
+        op: int = 0,
     ) -> int:
         """read_bytes for what is large: fills memory that is there already, and returns how many
         bytes the value has. What it has not that far leaves the buffer as it is."""
@@ -107,7 +131,7 @@ class Looking:
         def take(start: int, data: bytes) -> None:
             into[start - offset : start - offset + len(data)] = data
 
-        return await self._read(thread_id, frame, text, offset, len(into), take)
+        return await self._read(thread_id, frame, text, offset, len(into), take, op)
 
     async def _read(
         self,
@@ -117,6 +141,7 @@ class Looking:
         offset: int,
         count: int,
         take: Callable[[int, bytes], None],
+        op: int = 0,
     ) -> int:
         """Hands over the pieces as they come, each with its offset; returns the value's size."""
         parsed = _parsed(text)
@@ -132,6 +157,8 @@ class Looking:
                 offset=start,
                 count=min(end - start, _PIECE),
             )
+            if op:
+                wanted.op = op
             got = (await self._look(thread, pb.Command(read_bytes=wanted))).bytes
             take(start, got.data)
             return got

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "debug/python_names.h"
 #include "ir/program.h"
 
 namespace opstep {
@@ -53,5 +54,8 @@ void DebugForgetAfterFork();
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.
 using PythonStack = std::vector<SourceFrame> (*)();
 void SetPythonStack(PythonStack read);
+// Reads what those frames call variables.
+using PythonNamesReader = std::vector<PythonName> (*)();
+void SetPythonNames(PythonNamesReader read);
 
 }  // namespace opstep

@@ -138,11 +138,12 @@ void Breakpoints::BindAt(Entry& entry, const Plan& plan, int block, const Instru
   bool after = spec.has_data();
   binding.hits = entry.hits;
   if (spec.has_condition()) {
-    binding.condition = Expression::Bind(spec.condition(), plan, block, instruction.op);
+    binding.condition =
+        Expression::Bind(spec.condition(), plan, block, instruction.op, known.python.get());
     after |= binding.condition->needs_outputs();
   }
   if (spec.has_log()) {
-    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op);
+    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op, known.python.get());
     after |= binding.log->needs_outputs();
     if (!binding.log->problem().empty()) entry.log_problem = binding.log->problem();
   }

@@ -29,7 +29,15 @@ void ListOps(const Plan& plan, const proto::ListOps& wanted, proto::Ops* out) {
   for (size_t i = wanted.start(); i < ops.size() && i - wanted.start() < PageSize(wanted.count());
        ++i) {
     proto::OpInfo info;
-    FillOpInfo(plan, ops[i].second.first, *ops[i].second.second, &info);
+    const auto& [block, op] = ops[i].second;
+    FillOpInfo(plan, block, *op, &info);
+    for (const proto::Slot& slot : op->inputs()) {
+      for (const std::string& variable : slot.vars()) {
+        proto::SlotInfo* input = info.add_inputs();
+        input->set_slot(slot.name());
+        input->set_variable(variable);
+      }
+    }
     bytes += info.ByteSizeLong();
     if (bytes > kMaxBytes && out->ops_size() > 0) break;
     *out->add_ops() = std::move(info);

@@ -11,6 +11,8 @@ namespace {
 
 using Kind = Value::Kind;
 
+Value ToFloat(const Value& x);
+
 struct ReduceCall : Node {
   ReduceOp op = ReduceOp::kAny;
   NodePtr x, axis, keepdims;
@@ -44,6 +46,31 @@ struct WhereCall : Node {
   Value Eval(Context& context) const override {
     const Value test = condition->Eval(context), left = a->Eval(context);
     return Where(test, left, b->Eval(context), context.budget);
+  }
+};
+
+struct HistogramCall : Node {
+  NodePtr x, bins, range;
+  Value Eval(Context& context) const override {
+    const Value values = x->Eval(context);
+    const int64_t count = bins ? ToIndex(bins->Eval(context), "the number of bins") : 10;
+    std::optional<std::pair<double, double>> over;
+    if (range) {
+      const Value two = range->Eval(context);
+      OPSTEP_CHECK(two.kind == Kind::kList && two.list().size() == 2 && two.list()[0].is_number() &&
+                       two.list()[1].is_number(),
+                   "the range of histogram() is two finite numbers, the smaller one first");
+      over.emplace(ToFloat(two.list()[0]).f, ToFloat(two.list()[1]).f);
+    }
+    return Histogram(values, count, over, context.budget);
+  }
+};
+
+struct PercentileCall : Node {
+  NodePtr x, q;
+  Value Eval(Context& context) const override {
+    const Value values = x->Eval(context);
+    return Percentile(values, q->Eval(context), context.budget);
   }
 };
 
@@ -124,6 +151,21 @@ NodePtr MakeWhere(std::vector<NodePtr> args) {
   return Fold(std::move(node), constant);
 }
 
+NodePtr MakeHistogram(std::vector<NodePtr> args) {
+  auto node = std::make_unique<HistogramCall>();
+  node->x = std::move(args[0]);
+  node->bins = std::move(args[1]);
+  node->range = std::move(args[2]);
+  return node;
+}
+
+NodePtr MakePercentile(std::vector<NodePtr> args) {
+  auto node = std::make_unique<PercentileCall>();
+  node->x = std::move(args[0]);
+  node->q = std::move(args[1]);
+  return node;
+}
+
 constexpr Function kFunctions[] = {
     {"any(x, axis, keepdims)", 1, MakeReduce<ReduceOp::kAny>},
     {"all(x, axis, keepdims)", 1, MakeReduce<ReduceOp::kAll>},
@@ -143,6 +185,8 @@ constexpr Function kFunctions[] = {
     {"exp(x)", 1, MakeUnary<UnaryOp::kExp>},
     {"log(x)", 1, MakeUnary<UnaryOp::kLog>},
     {"where(condition, a, b)", 3, MakeWhere},
+    {"histogram(x, bins, range)", 1, MakeHistogram},
+    {"percentile(x, q)", 2, MakePercentile},
     {"len(x)", 1, MakePlain<Len>},
     {"int(x)", 1, MakePlain<ToInt>},
     {"float(x)", 1, MakePlain<ToFloat>},

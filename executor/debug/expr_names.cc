@@ -71,6 +71,12 @@ Value FromAttr(const proto::Attr& attr) {
   Fail("the attribute ", attr.name(), " has no value");
 }
 
+std::string Join(const std::vector<std::string>& parts, size_t count) {
+  std::string name = parts[0];
+  for (size_t i = 1; i < count; ++i) name += "." + parts[i];
+  return name;
+}
+
 }  // namespace
 
 const proto::Slot* Names::SlotOf(const std::string& name, bool* output, bool* variadic) const {
@@ -136,6 +142,23 @@ NodePtr Names::FindAttr(const std::string& name) const {
   return nullptr;
 }
 
+const std::string* Names::PythonVariable(const std::string& name) const {
+  return python_ ? python_->Find(plan_.program_id, name) : nullptr;
+}
+
+NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
+  for (size_t count = parts.size(); count > 0; --count) {
+    const std::string name = Join(parts, count);
+    const std::string* variable = PythonVariable(name);
+    if (!variable || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
+    *used = count;
+    if (NodePtr node = FindVariable(*variable)) return node;
+    Fail("Python's ", name, " is the variable ", *variable,
+         ", which this run does not compute, or in another block");
+  }
+  return nullptr;
+}
+
 // op.type, op.id, op.name; and its attributes, for those whose name means something else as well.
 NodePtr Names::OpProperty(const std::string& name) const {
   if (name == "type") return Constant(Value::String(op_->type()));
@@ -149,9 +172,7 @@ NodePtr Names::Resolve(const std::vector<std::string>& parts) {
   NodePtr node;
   size_t used = parts.size();
   for (; used > 1 && !node; --used) {
-    std::string name = parts[0];
-    for (size_t i = 1; i < used; ++i) name += "." + parts[i];
-    if ((node = FindVariable(name))) break;
+    if ((node = FindVariable(Join(parts, used)))) break;
   }
   const std::string& first = parts[0];
   bool is_op = false;
@@ -169,12 +190,9 @@ NodePtr Names::Resolve(const std::vector<std::string>& parts) {
       is_op = node && first == "op";
     }
     if (!node) node = FindAttr(first);
+    if (!node) node = FindPython(parts, &used);
   }
-  if (!node) {
-    std::string name = first;
-    for (size_t i = 1; i < parts.size(); ++i) name += "." + parts[i];
-    FailUnknown(name, "variable");
-  }
+  if (!node) FailUnknown(Join(parts, parts.size()), "variable");
   for (; used < parts.size(); ++used) {
     node = is_op ? OpProperty(parts[used]) : PropertyNode(std::move(node), "." + parts[used]);
     is_op = false;
@@ -192,7 +210,10 @@ NodePtr Names::Gradient(const std::string& name) {
   const proto::Slot* slot = SlotOf(name, &output, &variadic);
   OPSTEP_CHECK(!slot || slot->vars_size() == 1, "grad() takes one variable: name one of those in ",
                name);
-  const std::string variable = slot ? slot->vars(0) : name;
+  std::string variable = slot ? slot->vars(0) : name;
+  if (plan_.FindSlot(block_, variable) == 0) {
+    if (const std::string* python = PythonVariable(name)) variable = *python;
+  }
   if (NodePtr node = FindVariable(GradName(variable))) return node;
   if (plan_.FindSlot(block_, variable) == 0) FailUnknown(variable, "variable");
   Fail(variable, " has no gradient in this program");
@@ -215,6 +236,9 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
     for (const auto& slot : op_->inputs()) known.push_back(slot.name());
     for (const auto& slot : op_->outputs()) known.push_back(slot.name());
     for (const auto& attr : op_->attrs()) known.push_back(attr.name());
+  }
+  if (python_ != nullptr) {
+    for (const PythonName& python : python_->all()) known.push_back(python.name);
   }
   // Hash tables have no order of their own: the same suggestion every time.
   std::sort(known.begin(), known.end());

@@ -10,11 +10,11 @@
 namespace opstep::expr {
 
 // What a name means at one op of one plan: a slot of the op, then a variable, then what every frame
-// has, then an attribute of the op.
+// has, then an attribute of the op, then what Python code calls a variable.
 class Names {
  public:
-  Names(const Plan& plan, int block, const proto::OpDesc* op)
-      : plan_(plan), block_(block), op_(op) {}
+  Names(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)
+      : plan_(plan), block_(block), op_(op), python_(python) {}
 
   // a.b.c: the longest variable that it begins with, then properties. An unknown name is an Error.
   NodePtr Resolve(const std::vector<std::string>& parts);
@@ -28,6 +28,9 @@ class Names {
   NodePtr FindVariable(const std::string& name);
   NodePtr FindSpecial(const std::string& name);
   NodePtr FindAttr(const std::string& name) const;
+  // The longest name that the parts begin with; `used` is how many of them it has.
+  NodePtr FindPython(const std::vector<std::string>& parts, size_t* used);
+  const std::string* PythonVariable(const std::string& name) const;
   NodePtr OpProperty(const std::string& name) const;
   const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
   [[noreturn]] void FailUnknown(const std::string& name, std::string_view kind) const;
@@ -35,6 +38,7 @@ class Names {
   const Plan& plan_;
   int block_;
   const proto::OpDesc* op_;
+  const PythonNames* python_;  // may be null
   bool needs_outputs_ = false;
 };
 

@@ -227,10 +227,19 @@ NodePtr Fold(NodePtr node, bool constant) {
   return Constant(node->Eval(context));
 }
 
+bool IsRunning(const FrameView& frame, uint32_t slot) {
+  const Activation* level = &frame.top();
+  while (level && level->block != frame.plan().slots[slot].block) level = level->parent;
+  return level != nullptr;
+}
+
 void FailAbsent(const FrameView& frame, uint32_t slot, ValueState state,
                 const Instruction* released_by) {
   const std::string& name = frame.plan().slots[slot].name;
-  if (state == ValueState::kNotWritten) Fail(name, " has not been written yet");
+  if (state == ValueState::kNotWritten) {
+    Fail(name, IsRunning(frame, slot) ? " has not been written yet"
+                                      : " has no value now: its block is not running");
+  }
   if (released_by == nullptr || released_by->op == nullptr) Fail(name, " was released");
   Fail(name, " was released after op #", released_by->op_id, " ", released_by->op->name());
 }
@@ -302,6 +311,10 @@ NodePtr IndexNode(NodePtr value, std::vector<SubscriptNodes> subscripts) {
     node->element.push_back(number->value.i);
   }
   return node;
+}
+
+bool IsProperty(std::string_view name) {
+  return std::find(std::begin(kProperties), std::end(kProperties), name) != std::end(kProperties);
 }
 
 NodePtr PropertyNode(NodePtr value, std::string_view name) {

@@ -31,6 +31,8 @@ NodePtr Constant(Value value);
 NodePtr Fold(NodePtr node, bool constant);
 
 NodePtr SlotNode(uint32_t slot);
+// Is the run in the variable's block, or in one inside of that?
+bool IsRunning(const FrameView& frame, uint32_t slot);
 // Says why there is no value.
 [[noreturn]] void FailAbsent(const FrameView& frame, uint32_t slot, ValueState state,
                              const Instruction* released_by);
@@ -46,6 +48,7 @@ struct SubscriptNodes {
   NodePtr index, start, stop, step;
 };
 NodePtr IndexNode(NodePtr value, std::vector<SubscriptNodes> subscripts);
+bool IsProperty(std::string_view name);
 // name ".shape" and so on; also for a tensor that is not there, whose type is known. An unknown
 // name is an Error.
 NodePtr PropertyNode(NodePtr value, std::string_view name);

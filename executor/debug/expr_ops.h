@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "debug/expr_value.h"
@@ -64,6 +65,13 @@ F FloatFloorDivide(F a, F b);
 Value Reduce(ReduceOp op, const Value& x, const Value* axis, bool keepdims, Budget& budget);
 // Reduce(op, Unary(test, x)) without the array in between; nothing when it does not apply.
 std::optional<Value> ReduceTest(ReduceOp op, UnaryOp test, const Value& x);
+
+// How many of the finite elements are in each of the bins, which are equally wide, from the
+// smallest element to the largest or over the range.
+Value Histogram(const Value& x, int64_t bins, const std::optional<std::pair<double, double>>& range,
+                Budget& budget);
+// What so many percent of the elements are below; between two elements it is interpolated.
+Value Percentile(const Value& x, const Value& percent, Budget& budget);
 
 struct Subscript {
   enum class Kind { kIndex, kRange, kEllipsis };

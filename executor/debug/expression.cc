@@ -16,7 +16,8 @@ namespace {
 // The message may be hostile: every enum, count and depth is checked before it is used.
 class Binder {
  public:
-  Binder(const Plan& plan, int block, const proto::OpDesc* op) : names_(plan, block, op) {}
+  Binder(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)
+      : names_(plan, block, op, python) {}
 
   NodePtr Build(const proto::Expr& e, int depth) {
     Count(depth);
@@ -272,9 +273,10 @@ class Bound : public Expression {
 }  // namespace expr
 
 std::shared_ptr<const Expression> Expression::Bind(const proto::Expr& expr, const Plan& plan,
-                                                   int block, const proto::OpDesc* op) {
+                                                   int block, const proto::OpDesc* op,
+                                                   const PythonNames* python) {
   return expr::Guard([&]() -> std::shared_ptr<const Expression> {
-    expr::Binder binder(plan, block, op);
+    expr::Binder binder(plan, block, op, python);
     expr::NodePtr root = binder.Build(expr, 1);
     return std::make_shared<const expr::Bound>(std::move(root), binder.needs_outputs());
   });

@@ -7,6 +7,7 @@
 
 #include "base/tensor.h"
 #include "debug.pb.h"
+#include "debug/python_names.h"
 #include "plan/plan.h"
 #include "runtime/hook.h"
 
@@ -17,10 +18,11 @@ namespace opstep {
 class Expression {
  public:
   // Names are looked up in the op (may be null: a frame of a block or a run), then in the block and
-  // those around it. Throws Error, with a suggestion, for an unknown name or function or a wrong
-  // argument count.
+  // those around it, then among Python's (may be null). Throws Error, with a suggestion, for an
+  // unknown name or function or a wrong argument count.
   static std::shared_ptr<const Expression> Bind(const proto::Expr& expr, const Plan& plan,
-                                                int block, const proto::OpDesc* op);
+                                                int block, const proto::OpDesc* op,
+                                                const PythonNames* python = nullptr);
   virtual ~Expression() = default;
 
   // It reads one of the op's outputs: evaluate it after the op.

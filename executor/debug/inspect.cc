@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "debug/expr_node.h"
 #include "debug/expression.h"
 #include "debug/stops.h"
 
@@ -37,7 +38,8 @@ void FillSlot(const Look& look, uint32_t slot, proto::Value* out) {
       }
       break;
     case ValueState::kNotWritten:
-      out->set_absent("not written yet");
+      out->set_absent(expr::IsRunning(frame, slot) ? "not written yet"
+                                                   : "its block is not running");
       break;
     case ValueState::kReleased:
       out->set_absent(by ? Cat("released after op #", by->op_id, " ", by->op->name()) : "released");
@@ -140,8 +142,8 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
       for (const proto::Attr& attr : at.op->attrs()) all.push_back({attr.name(), 0, &attr});
       break;
     case proto::SCOPE_BLOCK:
-      for (const proto::VarDesc& var : plan.desc.blocks(at.where->block).vars()) {
-        const uint32_t slot = plan.FindSlot(at.where->block, var.name());
+      for (const proto::VarDesc& var : plan.desc.blocks(at.block).vars()) {
+        const uint32_t slot = plan.FindSlot(at.block, var.name());
         if (slot) all.push_back({var.name(), slot});
       }
       break;
@@ -165,13 +167,14 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
 // An expression in one of the frames that Stopped told of.
 class Asked {
  public:
-  Asked(const Look& look, uint32_t frame)
+  template <typename Message>
+  Asked(const Look& look, const Message& wanted)
       : look_(look),
-        at_(FindFrame(look.frame, frame)),
+        at_(FindFrame(look.frame, wanted.frame(), wanted.op())),
         env_{look.frame, *at_.where, &look.cancelled} {}
 
   std::shared_ptr<const Expression> Bind(const proto::Expr& expr) const {
-    return Expression::Bind(expr, look_.frame.plan(), at_.where->block, at_.op);
+    return Expression::Bind(expr, look_.frame.plan(), at_.block, at_.op, &python_);
   }
   const Expression::Env& env() const { return env_; }
 
@@ -179,13 +182,14 @@ class Asked {
   const Look& look_;
   const FrameScope at_;
   const Expression::Env env_;
+  const PythonNames python_;
 };
 
 }  // namespace
 
 void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out) {
   const FrameView& frame = look.frame;
-  const FrameScope at = FindFrame(frame, wanted.frame());
+  const FrameScope at = FindFrame(frame, wanted.frame(), wanted.op());
   const Plan& plan = frame.plan();
   const std::vector<Named> all = List(plan, at, wanted.scope());
   out->set_total(static_cast<uint32_t>(all.size()));
@@ -208,21 +212,28 @@ void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Va
 }
 
 void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out) {
-  const Asked asked(look, wanted.frame());
+  const Asked asked(look, wanted);
   asked.Bind(wanted.expr())
       ->Evaluate(asked.env(), wanted.max_elements(), wanted.start(), wanted.count(), out);
 }
 
 void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out) {
   const Plan& plan = look.frame.plan();
-  const FrameScope at = FindFrame(look.frame, wanted.frame());
+  const FrameScope at = FindFrame(look.frame, wanted.frame(), wanted.op());
   std::set<std::string> variables;
-  for (int block = at.where->block; block >= 0; block = plan.blocks[block].parent) {
+  for (int block = at.block; block >= 0; block = plan.blocks[block].parent) {
     for (const auto& [name, slot] : plan.slot_of[block]) {
       if (plan.slots[slot].storage != Storage::kStack) variables.insert(name);
     }
   }
   for (const std::string& name : variables) out->add_variables(name);
+  const PythonNames python_names;
+  for (const PythonName& known : python_names.all()) {
+    if (!variables.contains(known.variable)) continue;
+    proto::PythonName* python = out->add_python();
+    python->set_name(known.name);
+    python->set_variable(known.variable);
+  }
   if (at.op == nullptr) return;
   for (const proto::Slot& slot : at.op->inputs()) out->add_slots(slot.name());
   for (const proto::Slot& slot : at.op->outputs()) out->add_slots(slot.name());
@@ -231,9 +242,10 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
 
 void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,
                proto::Bytes* out) {
-  const std::string key = Cat(wanted.frame(), " ", wanted.expr().SerializeAsString());
+  const std::string key =
+      Cat(wanted.frame(), " ", wanted.op(), " ", wanted.expr().SerializeAsString());
   if (ahead.key != key) {
-    const Asked asked(look, wanted.frame());
+    const Asked asked(look, wanted);
     ahead = {};
     ahead.value = asked.Bind(wanted.expr())->Read(asked.env());
     ahead.key = key;
@@ -247,7 +259,7 @@ void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahea
 }
 
 void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out) {
-  const Asked asked(look, wanted.frame());
+  const Asked asked(look, wanted);
   const auto target = asked.Bind(wanted.target());
   target->Assign(look.frame, asked.env(), *asked.Bind(wanted.value()));
   // It is done, whoever waits for the answer.
@@ -256,7 +268,7 @@ void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out) {
 }
 
 void WriteBytes(const Look& look, const proto::WriteBytes& wanted) {
-  const Asked asked(look, wanted.frame());
+  const Asked asked(look, wanted);
   asked.Bind(wanted.target())->Write(look.frame, asked.env(), wanted.offset(), wanted.data());
 }
 

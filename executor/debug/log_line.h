@@ -13,7 +13,8 @@ namespace opstep {
 class LogLine {
  public:
   static std::shared_ptr<const LogLine> Bind(const proto::LogMessage& message, const Plan& plan,
-                                             int block, const proto::OpDesc* op);
+                                             int block, const proto::OpDesc* op,
+                                             const PythonNames* python);
 
   // One of its values reads an output of the op.
   bool needs_outputs() const { return needs_outputs_; }

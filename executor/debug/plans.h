@@ -55,6 +55,8 @@ struct OpFacts {
 struct KnownPlan {
   std::weak_ptr<const Plan> plan;
   uint32_t program_id = 0;
+  // What Python called variables when the plan was first run; null: not known.
+  std::shared_ptr<const PythonNames> python;
   std::vector<int> depth;                   // of each block
   std::vector<std::vector<OpFacts>> facts;  // by block and index
   bool armed = false;                       // every op is watched: someone steps or pauses

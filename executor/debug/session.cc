@@ -255,9 +255,10 @@ void Session::Leave(bool go_on) {
 // ---- plans
 // ---------------------------------------------------------------------------------------
 
-KnownPlan& Session::Know(const Plan& plan) {
+KnownPlan& Session::Know(const Plan& plan, std::shared_ptr<const PythonNames> python) {
   if (KnownPlan* known = plans_.Find(plan.id)) return *known;
   KnownPlan& known = plans_.Add(plan);
+  known.python = std::move(python);
   Bind(plan, known);
   const auto told = told_programs_.find(plan.program_id);
   if (told == told_programs_.end() || told->second != plan.program_version) {

@@ -79,7 +79,7 @@ class Session final : public Hook,
   void Arrive();
   void Depart();
   ThreadState& Announce(ThreadState& thread);
-  KnownPlan& Know(const Plan& plan);
+  KnownPlan& Know(const Plan& plan, std::shared_ptr<const PythonNames> python = nullptr);
   void Bind(const Plan& plan, KnownPlan& known);
   void BindAll();
   void Arm(const Plan& plan, KnownPlan& known);

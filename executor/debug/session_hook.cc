@@ -117,9 +117,19 @@ void Session::EnterBlock(const FrameView& frame) {
     if (!settled_) WaitForWelcome();
     Lock lock(mutex_);
     if (!attached_) return;
+    std::shared_ptr<PythonNames> python;
+    if (!plans_.Find(frame.plan().id)) {
+      // Conditions may use Python's names: they are bound here, or later by a thread without
+      // Python.
+      lock.unlock();
+      python = std::make_shared<PythonNames>();
+      python->Read();
+      lock.lock();
+      if (!attached_) return;
+    }
     Announce(thread);
     thread.at.run = thread.run;
-    KnownPlan& known = Know(frame.plan());
+    KnownPlan& known = Know(frame.plan(), std::move(python));
     if (stop_next_ || thread.pause || thread.stepper.EveryOp(thread.run)) Arm(frame.plan(), known);
   });
 }

@@ -20,6 +20,27 @@ void FillOp(const Plan& plan, int block, const proto::OpDesc& op, proto::StackFr
   out->set_function(line.function());
 }
 
+FrameScope FindLevel(const FrameView& frame, uint32_t index) {
+  const Activation* where = &frame.top();
+  if (index == 0) {
+    return {proto::StackFrame::OP, where, where->instruction->op, where->block, where->block};
+  }
+  for (uint32_t i = 1; where->parent; ++i, where = where->parent) {
+    if (i == index) {
+      return {proto::StackFrame::BLOCK, where, where->parent->instruction->op, where->parent->block,
+              where->block};
+    }
+    if (!where->parent->parent && i + 1 == index) {
+      const Activation* outermost = where->parent;
+      return {proto::StackFrame::RUN, outermost, nullptr, outermost->block, outermost->block};
+    }
+  }
+  if (!frame.top().parent && index == 1)
+    return {proto::StackFrame::RUN, where, nullptr, where->block, where->block};
+  Fail("frame ", index,
+       " has no tensors: it is a Python frame or there is none; choose an op, a block or the run");
+}
+
 }  // namespace
 
 void SetPythonStack(PythonStack read) { python_stack.store(read); }
@@ -61,24 +82,21 @@ void FillFrames(const FrameView& frame, proto::Stopped* stopped) {
   }
 }
 
-FrameScope FindFrame(const FrameView& frame, uint32_t index) {
-  const Activation* where = &frame.top();
-  if (index == 0) {
-    return {proto::StackFrame::OP, where, where->instruction->op, where->block};
-  }
-  for (uint32_t i = 1; where->parent; ++i, where = where->parent) {
-    if (i == index) {
-      return {proto::StackFrame::BLOCK, where, where->parent->instruction->op,
-              where->parent->block};
+FrameScope FindFrame(const FrameView& frame, uint32_t index, uint32_t op) {
+  FrameScope at = FindLevel(frame, index);
+  if (op == 0) return at;
+  const proto::ProgramDesc& desc = frame.plan().desc;
+  for (int block = 0; block < desc.blocks_size(); ++block) {
+    for (const proto::OpDesc& other : desc.blocks(block).ops()) {
+      if (other.id() != op) continue;
+      // The iteration is that of its own block, if that is running.
+      for (const Activation* level = &frame.top(); level; level = level->parent) {
+        if (level->block == block) at.where = level;
+      }
+      return {proto::StackFrame::OP, at.where, &other, block, block};
     }
-    if (!where->parent->parent && i + 1 == index) {
-      return {proto::StackFrame::RUN, where->parent, nullptr, where->parent->block};
-    }
   }
-  if (!frame.top().parent && index == 1)
-    return {proto::StackFrame::RUN, where, nullptr, where->block};
-  Fail("frame ", index,
-       " has no tensors: it is a Python frame or there is none; choose an op, a block or the run");
+  Fail("program '", frame.plan().program_name, "' has no op #", op);
 }
 
 }  // namespace opstep

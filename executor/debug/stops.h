@@ -18,8 +18,10 @@ struct FrameScope {
   const Activation* where = nullptr;  // null for a Python frame
   const proto::OpDesc* op = nullptr;  // null for the run
   int op_block = 0;                   // that the op stands in
+  int block = 0;                      // whose variables are seen
 };
-// Throws Error when there is no such frame or it is a Python one.
-FrameScope FindFrame(const FrameView& frame, uint32_t index);
+// `op`, unless it is 0, is another op of the plan, looked at from that frame. Throws Error when
+// there is no such frame or op, or the frame is a Python one.
+FrameScope FindFrame(const FrameView& frame, uint32_t index, uint32_t op = 0);
 
 }  // namespace opstep

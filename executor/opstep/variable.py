@@ -207,6 +207,10 @@ class Variable:
         return f"<{type(self).__name__.lower()} {self.name} {type_text(self)}>"
 
 
+# The debugger finds the names that Python code has for variables.
+_core.set_variable_type(Variable)
+
+
 class Parameter(Variable):
     """A variable that training changes. It lives in block 0 and stays in the scope."""
 

@@ -32,6 +32,8 @@ FUNCTIONS = {
     **{name: getattr(np, name) for name in NAMES},
     "norm": np.linalg.norm,
     "dtype": lambda a: a.dtype,
+    "histogram": lambda *args: np.histogram(*args)[0],
+    "percentile": np.percentile,
 }
 CASES = """
 1 + 2 * 3 - 4 // 3 ** 2
@@ -257,6 +259,18 @@ bool(one > 2) and x[0, 0] < 2
 x.max() > 3 and 10 % 5 == 0
 d.max() * 1e10
 d * x[0]
+histogram(x)
+histogram(t, 7)
+histogram(k, 3, (-1, 4))
+histogram(one, 2)
+histogram(x - x, 4)
+histogram(m, 2)
+percentile(x, 50)
+percentile(x, [0, 12.5, 100])
+percentile(t, (5, 25, 75, 95))
+percentile(k, 33)
+percentile(bad[:2], 50)
+percentile(s, 10)
 """
 
 

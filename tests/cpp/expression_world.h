@@ -81,6 +81,7 @@ class World : public FrameView {
     releaser_.op = &op_;
     releaser_.op_id = 12;
     top_.block = 1;
+    top_.parent = &outer_;
     top_.iteration = 8;
   }
 
@@ -97,6 +98,7 @@ class World : public FrameView {
     plan_.slot_of[block][name] = static_cast<uint32_t>(tensors_.size());
     SlotPlan& slot = plan_.slots.emplace_back();
     slot.name = name;
+    slot.block = block;
     slot.type = t.type();
     tensors_.push_back(std::move(t));
   }
@@ -147,7 +149,7 @@ class World : public FrameView {
   std::vector<Tensor> tensors_;
   proto::OpDesc op_;
   Instruction releaser_;
-  Activation top_;
+  Activation outer_, top_;
 };
 
 }  // namespace opstep

@@ -133,6 +133,12 @@ def test_names_are_completed_and_hovers_computed_nowhere(programs: Path) -> None
         assert gradient["text"] == 'var("fc_0.w@grad")'
         assert "mean" in complete("x.me")
         assert session.evaluate("x", frame, "hover")["result"].startswith("float32[16, 8]")
+        # In the editor stands what Python calls variables.
+        assert "logits" in complete("log")
+        absent = {"expression": "logits", "frameId": frame, "context": "hover"}
+        assert session.fails("evaluate", absent).sentence == "fc_1.out has not been written yet"
+        shape = session.evaluate("logits.shape", frame, "hover")["result"]
+        assert shape == "[16, 3]"
         arguments = {"expression": "norm(x)", "frameId": frame, "context": "hover"}
         assert session.fails("evaluate", arguments).sentence
         hexadecimal = session.request(

@@ -437,6 +437,7 @@ WRONG: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda x, ids: layers.stack([x, x[0]]), r"\[stack\] .* all shapes must be equal"),
     (lambda x, ids: layers.split(x, 0), r"\[split\] 'x' cannot be cut into 0 parts"),
     (lambda x, ids: layers.embedding(x, [3, 4]), r"\[embedding\] 'x' is float32: ids must be"),
+    (lambda x, ids: layers.embedding(IDS, [3, 4]), r"\[embedding\] takes a variable .* ndarray"),
     (lambda x, ids: layers.embedding(ids, [3]), r"\[embedding\] size is \[3\]"),
     (lambda x, ids: layers.embedding(ids, [3, 2], padding_idx=3), "padding_idx is 3, but there"),
     (lambda x, ids: layers.cross_entropy(x, ids), r"\[cross_entropy\] label is .* but X is"),

@@ -75,7 +75,7 @@ _Found = tuple[str, str, types.CompletionItemType]
 def _whole(names: pb.Names, word: str) -> Iterator[_Found]:
     kinds: list[tuple[list[str], types.CompletionItemType]] = [
         (list(names.slots), "field"),
-        (sorted(names.variables), "variable"),
+        (sorted({*names.variables, *(python.name for python in names.python)}), "variable"),
         (list(names.attributes), "property"),
         (list(SPECIAL_NAMES), "keyword"),
         (list(FUNCTIONS), "function"),

@@ -17,6 +17,7 @@ namespace py = pybind11;
 // One for each file of this folder.
 void BindErrors(py::module_& m);
 void BindStack(py::module_& m);
+void BindNames(py::module_& m);
 void BindProgram(py::module_& m);
 void BindOps(py::module_& m);
 void BindScope(py::module_& m);
@@ -63,6 +64,8 @@ py::object FromAttr(const proto::Attr& attr);
 // stack.cc: the frames of the calling thread that are the user's own, innermost first. Needs the
 // GIL.
 std::vector<SourceFrame> UserStack();
+// Those frames themselves.
+std::vector<py::object> UserFrames();
 // The same as indexes of the program's frames.
 void SetUserStack(Program& program, proto::OpDesc& op);
 

@@ -5,6 +5,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The executor of opstep; use it through the package opstep.";
   BindErrors(m);
   BindStack(m);
+  BindNames(m);
   BindProgram(m);
   BindOps(m);
   BindScope(m);

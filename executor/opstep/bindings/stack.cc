@@ -123,6 +123,14 @@ std::vector<SourceFrame> UserStack() {
   return stack;
 }
 
+std::vector<py::object> UserFrames() {
+  std::vector<py::object> frames;
+  ForEachUserFrame([&](const Code&, PyFrameObject* frame) {
+    frames.push_back(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(frame)));
+  });
+  return frames;
+}
+
 void SetUserStack(Program& program, proto::OpDesc& op) {
   if (Interned().size() >= kMaxPrograms) Interned().clear();
   FrameIndexes& known = Interned()[program.id()];

@@ -79,11 +79,11 @@ def embedding(
     weight_attr: Attrs = None,
 ) -> Variable:
     """The row of a parameter [count, width] for each id; zeros where it is `padding_idx`."""
+    base = base_name(ids, embedding, name)
     if ids.dtype not in ("int32", "int64"):
         raise error(embedding, f"'{ids.name}' is {ids.dtype}: ids must be int64 or int32")
     if len(size) != 2:
         raise error(embedding, f"size is {list(size)}: it must be [number of ids, width]")
-    base = base_name(ids, embedding, name)
     block = ids.program.global_block()
     w = block.create_parameter(
         f"{base}.w", size, dtype, chosen(weight_init, Normal()), optimize_attr=weight_attr

@@ -1,0 +1,37 @@
+#include "debug/python_names.h"
+
+#include <atomic>
+
+#include "debug/agent.h"
+
+namespace opstep {
+namespace {
+
+std::atomic<PythonNamesReader> reader{nullptr};
+
+}  // namespace
+
+void SetPythonNames(PythonNamesReader read) { reader.store(read); }
+
+void PythonNames::Read() const {
+  if (read_) return;
+  read_ = true;
+  if (const PythonNamesReader read = reader.load()) names_ = read();
+}
+
+const std::vector<PythonName>& PythonNames::all() const {
+  Read();
+  return names_;
+}
+
+const std::string* PythonNames::Find(uint32_t program, const std::string& name) const {
+  const std::string* found = nullptr;
+  for (const PythonName& known : all()) {
+    if (known.name != name) continue;
+    if (known.program == program) return &known.variable;
+    if (!found) found = &known.variable;
+  }
+  return found;
+}
+
+}  // namespace opstep

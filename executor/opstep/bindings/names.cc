@@ -1,0 +1,121 @@
+// What the user's Python code calls variables, for the debugger's expressions.
+#include <set>
+#include <unordered_set>
+
+#include "debug/agent.h"
+#include "opstep/bindings/bindings.h"
+
+namespace opstep::python {
+namespace {
+
+constexpr size_t kMaxNames = 10000;
+
+// The class opstep.Variable. Leaked: Python objects must not be released after the interpreter has
+// ended.
+py::object& VariableType() {
+  static auto* type = new py::object;
+  return *type;
+}
+
+// Looks without running any of the user's code: the thread stands still in the debugger.
+class Collector {
+ public:
+  std::vector<PythonName> Collect() {
+    for (const py::object& frame : UserFrames()) {
+      AddLocals(frame);
+      const py::object globals = frame.attr("f_globals");
+      if (seen_.insert(globals.ptr()).second) AddAll(globals.ptr(), "");
+    }
+    return std::move(names_);
+  }
+
+ private:
+  void AddLocals(const py::object& frame) {
+    const py::object code = frame.attr("f_code");
+    if (!(code.attr("co_flags").cast<int>() & CO_OPTIMIZED)) {
+      // The frame of a module or a class: its locals are a dictionary of their own.
+      const py::object locals = frame.attr("f_locals");
+      if (seen_.insert(locals.ptr()).second) AddAll(locals.ptr(), "");
+      return;
+    }
+#if PY_VERSION_HEX >= 0x030c0000
+    for (const char* names : {"co_varnames", "co_cellvars", "co_freevars"}) {
+      for (const py::handle name : code.attr(names)) {
+        PyObject* value = PyFrame_GetVar(reinterpret_cast<PyFrameObject*>(frame.ptr()), name.ptr());
+        if (!value) {
+          PyErr_Clear();  // It has no value yet.
+          continue;
+        }
+        Add(name.ptr(), value, "");
+        Py_DECREF(value);
+      }
+    }
+#else
+    py::object locals = frame.attr("f_locals");
+    AddAll(locals.ptr(), "");
+    // The frame keeps this copy of its locals: if nobody else has it, it must not keep values
+    // alive that the function lets go. A tracer may write it back.
+    if (Py_REFCNT(locals.ptr()) <= 2 && frame.attr("f_trace").is_none()) PyDict_Clear(locals.ptr());
+#endif
+  }
+
+  void AddAll(PyObject* dict, const std::string& prefix) {
+    if (!PyDict_Check(dict)) return;
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(dict, &at, &key, &value)) Add(key, value, prefix);
+  }
+
+  void Add(PyObject* key, PyObject* value, const std::string& prefix) {
+    if (!PyUnicode_Check(key) || names_.size() >= kMaxNames) return;
+    if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
+      const std::string name = prefix + py::handle(key).cast<std::string>();
+      const py::handle variable(value);
+      const py::object program = variable.attr("block").attr("program").attr("_core");
+      if (!known_.insert(name).second) return;
+      names_.push_back(
+          {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>()});
+    } else if (prefix.empty() && IsPlainObject(value)) {
+      PyObject* attributes = PyObject_GenericGetDict(value, nullptr);
+      if (!attributes) {
+        PyErr_Clear();  // Its class has slots only.
+        return;
+      }
+      AddAll(attributes, py::handle(key).cast<std::string>() + ".");
+      Py_DECREF(attributes);
+    }
+  }
+
+  // Of a class that was written in Python and finds attributes in the usual way.
+  static bool IsPlainObject(PyObject* value) {
+    const PyTypeObject* type = Py_TYPE(value);
+    return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) &&
+           type->tp_getattro == PyObject_GenericGetAttr && !PyType_Check(value) &&
+           !PyModule_Check(value);
+  }
+
+  std::vector<PythonName> names_;
+  std::set<std::string> known_;
+  std::unordered_set<PyObject*> seen_;
+};
+
+// Called by the agent on a thread that runs a plan, which has given up the GIL for that.
+std::vector<PythonName> ReadNames() {
+  if (Finalizing()) return {};
+  py::gil_scoped_acquire gil;
+  if (!VariableType()) return {};
+  try {
+    return Collector().Collect();
+  } catch (const py::error_already_set&) {
+    return {};  // A variable that is only half made.
+  }
+}
+
+}  // namespace
+
+void BindNames(py::module_& m) {
+  SetPythonNames(&ReadNames);
+  m.def("set_variable_type", [](py::object type) { VariableType() = std::move(type); });
+}
+
+}  // namespace opstep::python
