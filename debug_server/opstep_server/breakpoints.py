@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from opstep_server import expr, hits, logs
 from opstep_server.model import (
+    BlockWhere,
     BreakpointSpec,
     BreakpointState,
     DataWhere,
@@ -20,6 +21,9 @@ from opstep_server.model import (
     Where,
 )
 from opstep_server.wire import debug_pb2 as pb
+
+# Places that a thread was sent to are numbered from here on, so that people's own count from 1.
+FIRST_AIM = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -42,23 +46,27 @@ class _Entry:
     last: str = ""
     # By executor.
     statuses: dict[int, pb.BreakpointStatus] = field(default_factory=dict)
+    # The thread that was sent to it; 0 for a breakpoint of people's own.
+    thread: int = 0
 
 
 class Breakpoints:
     def __init__(self) -> None:
         self._entries: dict[int, _Entry] = {}
         self._last_id = 0
+        self._last_aim = FIRST_AIM - 1
 
     def of(self, user: str) -> list[BreakpointState]:
         """Those whose owner begins with it."""
-        return [e.state for e in self._entries.values() if e.owner.startswith(user)]
+        mine = (e for e in self._entries.values() if e.owner.startswith(user))
+        return [entry.state for entry in mine if not entry.thread]
 
     def owner(self, id: int) -> str:
         return self._entries[id].owner if id in self._entries else ""
 
     def drop(self, user: str) -> None:
-        for state in self.of(user):
-            del self._entries[state.id]
+        for id in [id for id, e in self._entries.items() if e.owner.startswith(user)]:
+            del self._entries[id]
 
     def state(self, id: int) -> BreakpointState:
         return self._entry(id).state
@@ -100,6 +108,24 @@ class Breakpoints:
             del self._entries[gone.state.id]
         return states
 
+    def aim(
+        self, owner: str, thread: int, specs: Sequence[BreakpointSpec]
+    ) -> list[BreakpointState]:
+        """Places for one thread, until its next stop; nobody is told of them as breakpoints."""
+        self.forget_aims(thread)
+        entries = []
+        for spec in specs:
+            entry = self._insert(owner, replace(spec, temporary=True), _parse(spec), thread)
+            entries.append(entry.state)
+        return entries
+
+    def forget_aims(self, thread: int) -> bool:
+        """Whether there were some."""
+        aims = [id for id, entry in self._entries.items() if entry.thread == thread]
+        for id in aims:
+            del self._entries[id]
+        return bool(aims)
+
     def remove(self, id: int) -> BreakpointState:
         state = self._entry(id).state
         del self._entries[id]
@@ -109,6 +135,8 @@ class Breakpoints:
         entry = self._entry(id)
         entry.parsed = _parse(spec)
         entry.error = entry.last = ""
+        if bool(spec.log_message) != bool(entry.state.spec.log_message):
+            entry.state.hits = 0  # What it wrote is counted, not its stops, or the other way round.
         entry.state.spec = spec
         if not spec.enabled:
             entry.statuses.clear()
@@ -152,11 +180,14 @@ class Breakpoints:
             raise DebuggerError(f"there is no breakpoint {id}")
         return self._entries[id]
 
-    def _insert(self, owner: str, spec: BreakpointSpec, parsed: _Parsed) -> _Entry:
-        self._last_id += 1
+    def _insert(self, owner: str, spec: BreakpointSpec, parsed: _Parsed, thread: int = 0) -> _Entry:
+        if thread:
+            id = self._last_aim = self._last_aim + 1
+        else:
+            id = self._last_id = self._last_id + 1
         # A copy, so that nobody's later change of the spec goes past us.
-        entry = _Entry(BreakpointState(self._last_id, replace(spec)), owner, parsed)
-        self._entries[self._last_id] = entry
+        entry = _Entry(BreakpointState(id, replace(spec)), owner, parsed, thread=thread)
+        self._entries[id] = entry
         _refresh(entry)
         return entry
 
@@ -210,13 +241,23 @@ def _pending(spec: BreakpointSpec) -> str:
     where = spec.where
     if isinstance(where, SourceWhere):
         return f"no op was made on line {where.line} of {os.path.basename(where.file)} yet"
+    if isinstance(where, ListingWhere) and not where.program_name:
+        return f"no program has an op on line {where.line} of its listing yet"
     if isinstance(where, ListingWhere):
         return f"program '{where.program_name}' has no op on line {where.line} yet"
     if isinstance(where, PatternWhere):
-        return f"no op matches '{where.pattern}' yet"
+        kind = "gradient" if where.pattern.startswith("grad:") else "op"
+        return f"no {kind} matches '{where.pattern.removeprefix('grad:')}' yet"
     if isinstance(where, DataWhere):
         return f"no op writes '{where.variable}' yet"
-    return f"program {where.program} has no op #{where.op} yet"
+    if isinstance(where, BlockWhere):
+        number = where.block.isdecimal()
+        whose = f"{where.block}" if number else f"of an op that matches '{where.block}'"
+        return f"there is no block {whose} yet"
+    if not where.program:
+        return f"no program has an op #{where.op} yet"
+    program = f"'{where.program_name}'" if where.program_name else where.program
+    return f"program {program} has no op #{where.op} yet"
 
 
 def _to_wire(entry: _Entry) -> pb.Breakpoint:
@@ -231,6 +272,8 @@ def _to_wire(entry: _Entry) -> pb.Breakpoint:
         message.pattern = where.pattern
     elif isinstance(where, DataWhere):
         message.data.CopyFrom(pb.DataWritten(variable=where.variable, changed=where.changed))
+    elif isinstance(where, BlockWhere):
+        message.pattern = f"block:{where.block}"
     else:
         message.op.CopyFrom(pb.OpRef(program=where.program, op=where.op))
     parsed = entry.parsed

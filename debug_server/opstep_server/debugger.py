@@ -17,6 +17,7 @@ from opstep_server.access import Endpoint
 from opstep_server.hub import Hub
 from opstep_server.looking import Looking
 from opstep_server.model import (
+    BlockWhere,
     BreakpointChanged,
     BreakpointSpec,
     BreakpointState,
@@ -27,6 +28,7 @@ from opstep_server.model import (
     Executor,
     ExecutorJoined,
     ExecutorLost,
+    FaultKind,
     FaultsChanged,
     FaultSpec,
     LaunchTarget,
@@ -49,6 +51,7 @@ from opstep_server.model import (
 from opstep_server.wire import debug_pb2 as pb
 
 __all__ = [
+    "BlockWhere",
     "BreakpointChanged",
     "BreakpointSpec",
     "BreakpointState",
@@ -60,6 +63,7 @@ __all__ = [
     "Executor",
     "ExecutorJoined",
     "ExecutorLost",
+    "FaultKind",
     "FaultSpec",
     "FaultsChanged",
     "LaunchTarget",
@@ -276,10 +280,25 @@ class Debugger(Looking):
     # ---- going on --------------------------------------------------------------------------------
 
     async def resume(
-        self, thread_id: int, mode: ResumeMode, unit: StepUnit = "line", block: int = 0
+        self,
+        thread_id: int,
+        mode: ResumeMode,
+        unit: StepUnit = "line",
+        block: int = 0,
+        until: Sequence[BreakpointSpec] = (),
     ) -> None:
-        """Lets the thread go on; "into" ends in that block only, unless it is 0."""
+        """Lets the thread go on; "into" ends in that block only, unless it is 0.
+
+        What comes first of `until` ends it as a step; refused when no op is meant by it.
+        """
         thread, stopped = self._roster.stopped(thread_id)
+        if until:
+            states = self._hub.breakpoints.aim(self._user, thread.id, until)
+            await self._hub.push_breakpoints()
+            if not any(state.verified for state in states):
+                self._hub.breakpoints.forget_aims(thread.id)
+                await self._hub.push_breakpoints()
+                raise DebuggerError(states[0].message)
         wanted = pb.Resume(mode=_MODES[mode], unit=_UNITS[unit], block=block)
         wanted.thread = thread.wire_id
         command = pb.Command(resume=wanted)

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from opstep_server.breakpoints import Breakpoints
+from opstep_server.breakpoints import FIRST_AIM, Breakpoints
 from opstep_server.faults import SharedFaults
 from opstep_server.model import (
     BreakpointChanged,
@@ -26,6 +26,7 @@ from opstep_server.model import (
     Logged,
     StoppedEvent,
     Thread,
+    ThreadEnded,
 )
 from opstep_server.roster import Roster
 from opstep_server.transport import Connection, ConnectionLost, Server
@@ -85,6 +86,8 @@ class Hub:
             task.cancel()
 
     def _emit(self, event: Event) -> None:
+        if isinstance(event, ThreadEnded):
+            self.breakpoints.forget_aims(event.thread.id)
         for take in list(self._users.values()):
             take(event)
 
@@ -204,6 +207,10 @@ class Hub:
     def _stopped(self, executor: Executor, stopped: pb.Stopped) -> None:
         thread = self.roster.wire_thread(executor, stopped.thread)
         thread.stopped = stopped
+        # Before anybody can have the thread go on.
+        if self.breakpoints.forget_aims(thread.id):
+            self._background(self.push_breakpoints())
+        _hide_aims(stopped)
         spent = []
         for id in stopped.breakpoints:
             state = self.breakpoints.hit(id)
@@ -229,7 +236,7 @@ class Hub:
 
     def _status(self, executor: Executor, status: pb.BreakpointStatus) -> None:
         state = self.breakpoints.report(executor.id, status)
-        if state is not None:
+        if state is not None and state.id < FIRST_AIM:
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
 
     def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -237,3 +244,14 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _hide_aims(stopped: pb.Stopped) -> None:
+    """Whoever had the thread go on to a place sees a step that ended there."""
+    told = [id for id in stopped.breakpoints if id < FIRST_AIM]
+    if len(told) == len(stopped.breakpoints):
+        return
+    del stopped.breakpoints[:]
+    stopped.breakpoints.extend(told)
+    if not told and stopped.reason == pb.STOP_BREAKPOINT:
+        stopped.reason = pb.STOP_STEP

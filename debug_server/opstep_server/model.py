@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # "iteration": to the next iteration, or behind the loop; "run": after the last op of the run.
 ResumeMode = Literal["continue", "over", "into", "out", "iteration", "run"]
 StepUnit = Literal["op", "line"]
+FaultKind = Literal["nan", "inf", "overflow", "error"]
 
 
 class DebuggerError(Exception):
@@ -54,6 +55,7 @@ class SourceWhere:
 
 @dataclass(frozen=True)
 class ListingWhere:
+    # "": the first program that does more than give parameters their first values.
     program_name: str
     line: int
 
@@ -69,10 +71,22 @@ class PatternWhere:
 class OpWhere:
     """Programs are numbered anew in each process."""
 
+    # 0: the first program that does more than give parameters their first values.
     program: int
     op: int
     # 0: whichever executor has such a program.
     executor: int = 0
+    # For people.
+    program_name: str = ""
+
+
+@dataclass(frozen=True)
+class BlockWhere:
+    """The first op of a block, each time that it is entered."""
+
+    # The op that runs it, as for PatternWhere, also with its attribute: "cond_0.true_block"; or the
+    # block's number.
+    block: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,7 @@ class DataWhere:
     changed: bool = False
 
 
-Where = SourceWhere | ListingWhere | PatternWhere | OpWhere | DataWhere
+Where = SourceWhere | ListingWhere | PatternWhere | OpWhere | BlockWhere | DataWhere
 
 
 @dataclass
@@ -120,7 +134,7 @@ class BreakpointState:
 class FaultSpec:
     """Stops after an op that made what none of its inputs had, or that failed."""
 
-    kind: Literal["nan", "inf", "overflow", "error"]
+    kind: FaultKind
     # An op type or a pattern over op names; "" takes all ops.
     ops: str = ""
     condition: str | None = None

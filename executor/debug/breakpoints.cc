@@ -19,14 +19,38 @@ std::string NearestLines(const std::set<uint32_t>& lines, uint32_t line) {
   return " (nearest lines with ops: " + text + ")";
 }
 
+// It names an op without its program.
+bool NamesNoProgram(const proto::Breakpoint& spec) {
+  return (spec.has_op() && spec.op().program() == 0) ||
+         (spec.has_listing() && spec.listing().program_name().empty());
+}
+
+bool IsBlock(const proto::Breakpoint& spec) {
+  return spec.has_pattern() && spec.pattern().starts_with("block:");
+}
+
+// The names of the first few, for people.
+std::string OpsWithBlocks(const Plan& plan) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> names;
+  for (const BlockPlan& block : plan.blocks) {
+    if (block.parent < 0) continue;
+    const std::string& name = plan.blocks[block.parent].code[block.parent_index].op->name();
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > kMost ? text + ", …" : text;
+}
+
 // Which ops of a plan match, and where a run of them begins.
 struct Matches {
-  const Plan& plan;
+  const Plan* plan;
   std::vector<std::vector<char>> hit;
   std::vector<std::vector<std::vector<uint32_t>>> visit;
 
-  Matches(const Plan& p, const Matcher& matcher) : plan(p) {
-    for (const BlockPlan& block : plan.blocks) {
+  Matches(const Plan& p, const Matcher& matcher) : plan(&p) {
+    for (const BlockPlan& block : p.blocks) {
       std::vector<char>& hits = hit.emplace_back();
       std::vector<std::vector<uint32_t>>& visits = visit.emplace_back();
       for (const Instruction& instruction : block.code) {
@@ -35,9 +59,14 @@ struct Matches {
       }
     }
   }
+  bool Any() const {
+    return std::any_of(hit.begin(), hit.end(), [](const std::vector<char>& block) {
+      return std::find(block.begin(), block.end(), 1) != block.end();
+    });
+  }
   // A body whose op was made on the same line is part of that op's run.
   bool StartsRun(size_t block, uint32_t index) const {
-    const BlockPlan& b = plan.blocks[block];
+    const BlockPlan& b = plan->blocks[block];
     for (uint32_t before = index; before-- > 0;) {
       if (IsQuiet(*b.code[before].op)) continue;
       return !hit[block][before] || visit[block][before] != visit[block][index];
@@ -85,8 +114,20 @@ void Breakpoints::Bind(const Plan& plan, KnownPlan& known) {
 
 void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
   const proto::Breakpoint& spec = entry.spec;
-  const Matches matches(plan, *Matcher::For(spec, plan));
   const bool line = spec.where_case() == proto::Breakpoint::kLine;
+  if (NamesNoProgram(spec)) {
+    const bool of_another = entry.program && entry.program != plan.program_id;
+    if (of_another || OnlyFirstValues(plan)) return;
+  }
+  Matches matches(plan, *Matcher::For(spec, plan));
+  if (line && !matches.Any() && (entry.ops.empty() || entry.moved)) {
+    if (const uint32_t below = BlockOpBelow(plan, spec.line())) {
+      proto::Breakpoint moved = spec;
+      moved.mutable_line()->set_line(below);
+      matches = Matches(plan, *Matcher::For(moved, plan));
+      entry.moved = below;
+    }
+  }
   size_t bound = 0, unfit = 0;
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
     uint32_t run_start = 0;
@@ -127,7 +168,11 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
     }
   }
   entry.seen_plan = true;
-  if (bound) entry.unfit = unfit;
+  if (bound) {
+    entry.unfit = unfit;
+    entry.program = plan.program_id;
+    entry.program_name = plan.program_name;
+  }
   if (entry.ops.empty()) Explain(entry, plan);
 }
 
@@ -163,12 +208,17 @@ void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
     entry.lines.merge(LinesWithOps(plan, spec.line().file(), spec.gradients()));
     entry.beside |= !spec.gradients() &&
                     LinesWithOps(plan, spec.line().file(), true).contains(spec.line().line());
+  } else if (IsBlock(spec)) {
+    if (std::string names = OpsWithBlocks(plan); !names.empty()) entry.nearest = names;
   } else if (spec.where_case() == proto::Breakpoint::kPattern) {
     if (std::string near = NearestOp(plan, spec.pattern()); !near.empty()) entry.nearest = near;
   } else if (spec.where_case() == proto::Breakpoint::kData) {
-    entry.nearest = NearestVariable(plan, spec.data().variable());
+    if (std::string near = NearestVariable(plan, spec.data().variable()); !near.empty())
+      entry.nearest = near;
+  } else if (spec.where_case() == proto::Breakpoint::kOp) {
+    if (spec.op().program() == plan.program_id) entry.program_name = plan.program_name;
   } else if (spec.where_case() == proto::Breakpoint::kListing &&
-             spec.listing().program_name() == plan.program_name) {
+             (NamesNoProgram(spec) || spec.listing().program_name() == plan.program_name)) {
     for (const BlockPlan& block : plan.blocks) {
       for (const Instruction& instruction : block.code) {
         const auto line = plan.listing.line_of.find(instruction.op_id);
@@ -194,14 +244,27 @@ std::string Breakpoints::WhyNot(const Entry& entry) const {
       return Cat("no op was made on ", BaseName(spec.line().file()), ":", spec.line().line(), yet,
                  NearestLines(entry.lines, spec.line().line()));
     case proto::Breakpoint::kListing:
-      return Cat("no op that runs stands on line ", spec.listing().line(), " of program '",
-                 spec.listing().program_name(), "'", yet,
-                 NearestLines(entry.lines, spec.listing().line()));
+      return Cat(
+          "no op that runs stands on line ", spec.listing().line(), " of ",
+          NamesNoProgram(spec) ? "a listing" : "program '" + spec.listing().program_name() + "'",
+          yet, NearestLines(entry.lines, spec.listing().line()));
     case proto::Breakpoint::kPattern:
+      if (IsBlock(spec)) {
+        return Cat("no block is meant by '", spec.pattern(), "'", yet,
+                   entry.nearest.empty() ? "" : "; ops that run blocks: ", entry.nearest);
+      }
+      if (spec.pattern().starts_with("grad:")) {
+        return Cat("no gradient matches '", spec.pattern().substr(5), "'", yet,
+                   entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
+      }
       return Cat("no op matches '", spec.pattern(), "'", yet,
                  entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
     case proto::Breakpoint::kOp:
-      return Cat("program ", spec.op().program(), " runs no op #", spec.op().op(), yet);
+      if (NamesNoProgram(spec)) return Cat("no program runs an op #", spec.op().op(), yet);
+      return Cat("program ",
+                 entry.program_name.empty() ? std::to_string(spec.op().program())
+                                            : "'" + entry.program_name + "'",
+                 " runs no op #", spec.op().op(), yet);
     case proto::Breakpoint::kData:
       if (entry.nearest.empty() || entry.nearest == spec.data().variable()) {
         return Cat("no op writes '", spec.data().variable(), "'", yet);
@@ -229,6 +292,11 @@ void Breakpoints::Refresh(Entry& entry) const {
                            entry.unfit, " of the ops: ", entry.condition_error));
   } else if (!entry.log_problem.empty()) {
     status.set_message(Cat("the log message has no value at some ops: ", entry.log_problem));
+  } else if (entry.moved) {
+    status.set_message(
+        Cat("moved to line ", entry.moved, ", where the op that runs the block was made"));
+  } else if (NamesNoProgram(entry.spec)) {
+    status.set_message(Cat("bound to program '", entry.program_name, "'"));
   } else {
     status.clear_message();
   }

@@ -47,6 +47,10 @@ class Breakpoints {
     std::shared_ptr<HitCount> hits;
     std::set<uint32_t> lines;  // of its file with ops
     std::string nearest;       // op or variable
+    uint32_t moved = 0;        // the line that was taken in place of its own
+    // The one that it belongs to: of an op by number, and of what was bound though it names none.
+    uint32_t program = 0;
+    std::string program_name;
     std::string told;
     bool beside = false;  // only gradients and first values are on its line
     bool seen_plan = false;

@@ -5,10 +5,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "debug/plans.h"
+
 namespace opstep {
 namespace {
 
 constexpr std::string_view kGradPrefix = "grad:";
+constexpr std::string_view kBlockPrefix = "block:";
+// How far below a loop's first line its second may stand: an empty line and a comment between.
+constexpr uint32_t kBelow = 3;
 
 // What came into being beside the op that the user's line asked for: a gradient, or the op that
 // gives a parameter its first value. Someone who stops at a layer does not mean those.
@@ -99,6 +104,37 @@ class PatternMatcher : public Matcher {
   std::unordered_set<uint32_t> forward_;
 };
 
+// The first op of blocks, which are meant by their number or by the op that runs them: "while_0",
+// "cond", "cond_0.true_block".
+class BlockMatcher : public Matcher {
+ public:
+  BlockMatcher(const std::string& wanted, const Plan& plan) {
+    for (size_t block = 1; block < plan.blocks.size(); ++block) {
+      const BlockPlan& b = plan.blocks[block];
+      if (b.parent < 0) continue;
+      const proto::OpDesc& runs = *plan.blocks[b.parent].code[b.parent_index].op;
+      if (wanted != std::to_string(block) && !Fits(wanted, runs, static_cast<int64_t>(block)))
+        continue;
+      auto first = std::find_if(b.code.begin(), b.code.end(),
+                                [](const Instruction& i) { return !IsQuiet(*i.op); });
+      if (first == b.code.end()) first = b.code.begin();
+      if (first != b.code.end()) ops_.insert(first->op_id);
+    }
+  }
+
+  bool Matches(const proto::OpDesc& op) const override { return ops_.contains(op.id()); }
+
+ private:
+  static bool Fits(const std::string& wanted, const proto::OpDesc& runs, int64_t block) {
+    if (runs.type() == wanted || MatchesGlob(wanted, runs.name())) return true;
+    return std::any_of(runs.attrs().begin(), runs.attrs().end(), [&](const proto::Attr& attr) {
+      return attr.value_case() == proto::Attr::kBlock && attr.block() == block &&
+             MatchesGlob(wanted, runs.name() + "." + attr.name());
+    });
+  }
+  std::unordered_set<uint32_t> ops_;
+};
+
 // Ops that write the variable. What an op of a block writes is its own, not also that of the op
 // which runs the block.
 class WriteMatcher : public Matcher {
@@ -142,7 +178,7 @@ class WriteMatcher : public Matcher {
 };
 
 uint32_t OpOnLine(const proto::ListingLine& where, const Plan& plan) {
-  if (where.program_name() != plan.program_name) return 0;
+  if (!where.program_name().empty() && where.program_name() != plan.program_name) return 0;
   for (const auto& [op, line] : plan.listing.line_of) {
     if (line == where.line()) return op;
   }
@@ -158,10 +194,15 @@ std::unique_ptr<Matcher> Matcher::For(const proto::Breakpoint& spec, const Plan&
     case proto::Breakpoint::kListing:
       return std::make_unique<OpMatcher>(OpOnLine(spec.listing(), plan));
     case proto::Breakpoint::kPattern:
+      if (spec.pattern().starts_with(kBlockPrefix)) {
+        return std::make_unique<BlockMatcher>(spec.pattern().substr(kBlockPrefix.size()), plan);
+      }
       return ForPattern(spec.pattern(), plan);
-    case proto::Breakpoint::kOp:
-      return std::make_unique<OpMatcher>(spec.op().program() == plan.program_id ? spec.op().op()
-                                                                                : 0);
+    case proto::Breakpoint::kOp: {
+      const uint32_t program = spec.op().program();
+      const bool ours = program == 0 || program == plan.program_id;
+      return std::make_unique<OpMatcher>(ours ? spec.op().op() : 0);
+    }
     case proto::Breakpoint::kData:
       return std::make_unique<WriteMatcher>(spec.data().variable(), plan);
     case proto::Breakpoint::WHERE_NOT_SET:
@@ -198,6 +239,31 @@ std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool 
     }
   }
   return lines;
+}
+
+uint32_t BlockOpBelow(const Plan& plan, const proto::SourceLine& line) {
+  const std::set<uint32_t> lines = LinesWithOps(plan, line.file(), false);
+  const auto below = lines.upper_bound(line.line());
+  if (below == lines.end() || *below > line.line() + kBelow) return 0;
+  proto::SourceLine there = line;
+  there.set_line(*below);
+  const LineMatcher matcher(there, false, plan);
+  for (const BlockPlan& block : plan.blocks) {
+    for (const Instruction& instruction : block.code) {
+      const bool runs_blocks = !OpView(*instruction.op).Blocks().empty();
+      if (runs_blocks && matcher.Matches(*instruction.op)) return *below;
+    }
+  }
+  return 0;
+}
+
+bool OnlyFirstValues(const Plan& plan) {
+  for (const BlockPlan& block : plan.blocks) {
+    for (const Instruction& instruction : block.code) {
+      if (!Beside(*instruction.op, plan)) return false;
+    }
+  }
+  return true;
 }
 
 std::string NearestOp(const Plan& plan, const std::string& pattern) {

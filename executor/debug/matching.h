@@ -19,6 +19,7 @@ class Matcher {
   // another are stopped at once.
   virtual std::vector<uint32_t> Visit(const proto::OpDesc&) const { return {}; }
 
+  // An op's number and a line of the listing that name no program are taken for this plan's.
   static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);
   // "grad:" before it takes gradient ops only.
   static std::unique_ptr<Matcher> ForPattern(const std::string& pattern, const Plan& plan);
@@ -28,6 +29,11 @@ class Matcher {
 std::string RealPath(const std::string& path);
 // Lines of the file on which ops of the plan were made.
 std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool gradients);
+// A loop is made on two lines, `loop = While(...)` and `with loop.block():`, and its op stands on
+// the second: the line, just below this one, of such an op; 0 when there is none.
+uint32_t BlockOpBelow(const Plan& plan, const proto::SourceLine& line);
+// Does the program only give parameters their first values?
+bool OnlyFirstValues(const Plan& plan);
 // The op whose name is most like the pattern, or "".
 std::string NearestOp(const Plan& plan, const std::string& pattern);
 // The variable of the plan whose name is most like this one, or "".

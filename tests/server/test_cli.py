@@ -57,16 +57,24 @@ def test_the_ways_to_name_a_place():
         "b #1", "tbreak log grad", "info breakpoints",
     )  # fmt: skip
     shown = lines[lines.index("(opstep) info breakpoints") + 1 :]
+    below = " " * 28
     assert shown == [
-        f"breakpoint 1 at add: 1 op, first #2 add_0 (add), {SCRIPT}:{ADD}",
-        f"breakpoint 2 at {SCRIPT}:{MATMUL}: 1 op, first #1 fc_0.matmul (matmul), "
-        f"{SCRIPT}:{MATMUL}, stopped 1 time",
-        f"breakpoint 3 at {SCRIPT}:{LOG}: 1 op, first #3 log_0 (log), {SCRIPT}:{LOG}",
-        f"breakpoint 4 at listing:main:3: 1 op, first #3 log_0 (log), {SCRIPT}:{LOG}",
-        f"breakpoint 5 at listing:main:2: 1 op, first #2 add_0 (add), {SCRIPT}:{ADD}",
-        f"breakpoint 6 at #1 of program 1: 1 op, first #1 fc_0.matmul (matmul), {SCRIPT}:{MATMUL}",
-        "temporary breakpoint 7 at log grad: pending: no op matches 'grad:log' yet; "
-        "nearest names: log, log_0",
+        "num  kind        on   hits  where",
+        "1    break       yes  0     add",
+        f"{below}1 op, first #2 add_0 (add), {SCRIPT}:{ADD}",
+        f"2    break       yes  1     {SCRIPT}:{MATMUL}",
+        f"{below}1 op, first #1 fc_0.matmul (matmul), {SCRIPT}:{MATMUL}",
+        f"3    break       yes  0     {SCRIPT}:{LOG}",
+        f"{below}1 op, first #3 log_0 (log), {SCRIPT}:{LOG}",
+        "4    break       yes  0     listing:main:3",
+        f"{below}1 op, first #3 log_0 (log), {SCRIPT}:{LOG}",
+        "5    break       yes  0     listing:main:2",
+        f"{below}1 op, first #2 add_0 (add), {SCRIPT}:{ADD}",
+        "6    break       yes  0     #1 of main",
+        f"{below}1 op, first #1 fc_0.matmul (matmul), {SCRIPT}:{MATMUL}",
+        "7    break once  yes  0     log grad",
+        f"{below}pending: no gradient matches 'log' yet; nearest names: log, log_0",
+        "catching error",
     ]
     assert code == 0
 
@@ -105,7 +113,7 @@ def test_why_a_breakpoint_is_not_bound_is_the_executors_word():
         "continue", "continue",
     )  # fmt: skip
     assert lines.count(f"{place} is bound to no op: {why}") == 1
-    assert lines[lines.index("(opstep) info breakpoints") + 1] == f"{place}: pending: {why}"
+    assert lines[lines.index("(opstep) info breakpoints") + 4].endswith(f"  pending: {why}")
     assert lines[-2:] == [
         "the script ended with exit code 0",
         f"{place} was never bound: {why}",
@@ -127,9 +135,13 @@ def test_changing_breakpoints():
     at = lines.index("(opstep) run")
     assert lines[at + 2].startswith("stopped at op #3 log_0")
     at = lines.index("(opstep) info breakpoints")
-    assert lines[at + 1] == "breakpoint 1 at matmul: disabled"
-    assert lines[at + 2].startswith("breakpoint 3 at log if step > 1: 1 op")
-    assert lines[at + 5] == "no breakpoints: set one with 'break'"
+    assert lines[at + 2 : at + 5] == [
+        "1    break  no   0     matmul",
+        "3    break  yes  1     log",
+        "                       if step > 1",
+    ]
+    assert lines[lines.index("(opstep) delete") + 1] == "2 breakpoints deleted"
+    assert lines[lines.index("(opstep) delete") + 3] == "no breakpoints: set one with 'break'"
     assert lines[-1] == "the script ended with exit code 0"
     assert code == 0
 
@@ -177,7 +189,10 @@ def test_up_and_down_the_stack():
             "print maxx(x)",
             "there is no function 'maxx' (column 1): did you mean 'max' or 'argmax'?",
         ),
-        ("break", "write 'break WHERE [grad] [if CONDITION]', see 'help break'"),
+        (
+            "break",
+            "write 'break WHERE [grad] [if CONDITION] [hits HITS] [log MESSAGE]', see 'help break'",
+        ),
         ("break x if", "there is no condition after 'if'"),
         ("break x if (", "'(' was never closed (column 1)"),
         (
@@ -190,14 +205,11 @@ def test_up_and_down_the_stack():
         (f"break {SCRIPT}:-1", f"'-1' is no line's number: write {SCRIPT}:12"),
         ("break listing:x", "'x' is no line's number: write listing:12"),
         ("break 9999", f"there is no line 9999: {SCRIPT} has {LINES} lines"),
-        ("break #1", "no program has been compiled yet: start the script with 'run'"),
-        (
-            "catch fish",
-            "write 'catch' and one or more of nan, inf, overflow and error, or 'catch off'",
-        ),
-        ("delete 4", "there is no breakpoint 4"),
+        ("break #x", "'#x' is no op: write # and its number, as 'info ops' shows it"),
+        ("catch fish", "there is no fault 'fish': there are nan, inf, overflow or error"),
+        ("delete 4", "there is no breakpoint 4, nor any other: 'break' sets one"),
         ("delete x", "'x' is no breakpoint's number: see 'info breakpoints'"),
-        ("info", "write 'info' and one of breakpoints, op, ops, vars, programs, threads"),
+        ("info", "write 'info' and one of breakpoints, taps, op, ops, vars, programs, threads"),
         ("next 0", "'0' is no number of times: write 1 or more"),
     ],
 )

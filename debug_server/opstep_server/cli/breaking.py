@@ -2,129 +2,60 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from opstep_server.cli import render
+from opstep_server.cli import catching, places, render
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
-from opstep_server.debugger import (
-    BreakpointSpec,
-    DataWhere,
-    DebuggerError,
-    ListingWhere,
-    OpWhere,
-    PatternWhere,
-    SourceWhere,
-)
+from opstep_server.debugger import BreakpointSpec, BreakpointState, DebuggerError, OpWhere
 
-# How many folders are looked through for a file.
-_FOLDERS = 1000
-CATCHES = ("nan", "inf", "overflow", "error")
+_TAIL = "[if CONDITION] [hits HITS] [log MESSAGE]"
 
 
 async def break_(session: Session, args: str) -> None:
-    await _add(session, args, temporary=False)
+    await _add(session, args, "break", temporary=False)
 
 
 async def tbreak(session: Session, args: str) -> None:
-    await _add(session, args, temporary=True)
+    await _add(session, args, "tbreak", temporary=True)
 
 
-async def _add(session: Session, args: str, temporary: bool) -> None:
-    place, condition = _split_condition(args)
-    words = place.split()
-    gradients = len(words) == 2 and words[1] == "grad"
-    if len(words) != 1 and not gradients:
-        raise DebuggerError("write 'break WHERE [grad] [if CONDITION]', see 'help break'")
-    spec = parse_where(session, words[0], gradients)
-    spec.condition = condition
+async def _add(session: Session, args: str, word: str, temporary: bool) -> None:
+    if not args and session.stopped is not None:
+        spec = _here(session)
+    else:
+        usage = f"{word} WHERE [grad] {_TAIL}', see 'help {word}"
+        spec = places.parse(session, args, usage)
     spec.temporary = temporary
-    state = await session.debugger.add_breakpoint(spec)
-    session.show_breakpoint(state)
+    session.show_breakpoint(await session.debugger.add_breakpoint(spec))
 
 
-def parse_where(session: Session, text: str, gradients: bool) -> BreakpointSpec:
-    if text.startswith("#"):
-        if not text[1:].isdecimal():
-            raise DebuggerError(
-                f"'{text}' is no op: write # and its number, as 'info ops' shows it"
-            )
-        program = session.program()
-        where = OpWhere(program.event.program, int(text[1:]), program.executor.id)
-        return BreakpointSpec(where)
-    if text.isdecimal():
-        return _line(session, session.target.program, int(text), gradients)
-    listing = re.fullmatch(r"listing:(?:(.+):)?(\d+)", text)
-    if listing:
-        name = listing[1] or session.program().event.name
-        return BreakpointSpec(ListingWhere(name, int(listing[2])))
-    if re.fullmatch(r"-\d+", text):
-        raise DebuggerError(f"there is no line {text}: lines count from 1")
-    file, colon, line = text.rpartition(":")
-    if colon and line.isdecimal():
-        return _line(session, file, int(line), gradients)
-    if colon and (file == "listing" or file.startswith("listing:") or file.endswith(".py")):
-        raise DebuggerError(f"'{line}' is no line's number: write {file}:12")
-    return BreakpointSpec(PatternWhere(f"grad:{text}" if gradients else text))
+def _here(session: Session) -> BreakpointSpec:
+    """At the op of the frame in view."""
+    thread, stopped = session.stop
+    frame = stopped.frames[session.frame]
+    if not frame.HasField("op"):
+        raise DebuggerError("this frame has no op: write where to stop, or go to 'frame 0'")
+    return BreakpointSpec(
+        OpWhere(frame.program, frame.op.id, thread.executor.id, frame.program_name)
+    )
 
 
-def _line(session: Session, file: str, line: int, gradients: bool) -> BreakpointSpec:
-    found = _find_file(session, file)
-    if line < 1:
-        raise DebuggerError(f"there is no line {line}: lines count from 1")
-    try:
-        with open(found, "rb") as lines:
-            count = sum(1 for _ in lines)
-    except OSError as error:
-        raise DebuggerError(f"cannot read {file}: {error.strerror}") from error
-    if line > count:
-        plural = "" if count == 1 else "s"
-        raise DebuggerError(f"there is no line {line}: {file} has {count} line{plural}")
-    return BreakpointSpec(SourceWhere(found, line), gradients=gradients)
+async def watch(session: Session, args: str) -> None:
+    spec = places.parse_watch(session, args, f"watch VARIABLE [changed] {_TAIL}")
+    session.show_breakpoint(await session.debugger.add_breakpoint(spec))
 
 
-def _find_file(session: Session, file: str) -> str:
-    folders = (os.getcwd(), os.path.dirname(session.script))
-    for folder in folders:
-        candidate = os.path.join(folder, os.path.expanduser(file))
-        if os.path.isfile(candidate):
-            return os.path.realpath(candidate)
-    # Before the script runs its folders say what it may import, then the ops where they were made.
-    known = session.names.files | set(_python_files(os.path.dirname(session.script)))
-    ending = os.sep + os.path.normpath(file)
-    found = sorted({os.path.realpath(path) for path in known if path.endswith(ending)})
-    if len(found) > 1:
-        raise DebuggerError(f"'{file}' may be " + " or ".join(map(render.path, found)))
-    if not found:
-        raise DebuggerError(f"there is no file {file} here, below the script or among its sources")
-    return found[0]
-
-
-def _python_files(folder: str) -> Iterator[str]:
-    """Those below the folder; of a very large tree only the first."""
-    for path, folders, files in itertools.islice(os.walk(folder), _FOLDERS):
-        # Hidden ones, environments and caches hold nobody's own sources.
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith((".", "__"))
-            and not os.path.exists(os.path.join(path, name, "pyvenv.cfg"))
-        )
-        yield from (os.path.join(path, file) for file in files if file.endswith(".py"))
+# ---- changing them -------------------------------------------------------------------------------
 
 
 async def delete(session: Session, args: str) -> None:
-    ids = _ids(args) if args else [b.id for b in session.debugger.breakpoints]
+    ids = _ids(session, args)
     for id in ids:
         await session.debugger.remove_breakpoint(id)
-
-
-async def condition(session: Session, args: str) -> None:
-    id, text = _id_and_text(args, "condition NUMBER [CONDITION]")
-    session.show_breakpoint(await session.debugger.update_breakpoint(id, condition=text))
+    if not args:
+        session.screen.line(f"{len(ids)} breakpoint{'' if len(ids) == 1 else 's'} deleted")
 
 
 async def enable(session: Session, args: str) -> None:
@@ -136,90 +67,116 @@ async def disable(session: Session, args: str) -> None:
 
 
 async def _enable(session: Session, args: str, enabled: bool) -> None:
-    ids = _ids(args) if args else [b.id for b in session.debugger.breakpoints]
-    for id in ids:
+    for id in _ids(session, args):
         await session.debugger.update_breakpoint(id, enabled=enabled)
 
 
+async def condition(session: Session, args: str) -> None:
+    id, text = _id_and_text(session, args, "condition NUMBER [CONDITION]")
+    text = text.removeprefix("if ") if text else text
+    session.show_breakpoint(await session.debugger.update_breakpoint(id, condition=text))
+
+
 async def hits(session: Session, args: str) -> None:
-    id, text = _id_and_text(args, "hits NUMBER [HITS]")
+    id, text = _id_and_text(session, args, "hits NUMBER [HITS]")
     session.show_breakpoint(await session.debugger.update_breakpoint(id, hit_condition=text))
 
 
 async def log(session: Session, args: str) -> None:
-    id, text = _id_and_text(args, "log NUMBER [MESSAGE]")
+    id, text = _id_and_text(session, args, "log NUMBER [MESSAGE]")
     session.show_breakpoint(await session.debugger.update_breakpoint(id, log_message=text))
 
 
-async def watch(session: Session, args: str) -> None:
-    place, condition = _split_condition(args)
-    words = place.split()
-    changed = len(words) == 2 and words[1] == "changed"
-    if len(words) != 1 and not changed:
-        raise DebuggerError("write 'watch VARIABLE [changed] [if CONDITION]'")
-    spec = BreakpointSpec(DataWhere(words[0], changed), condition=condition)
-    session.show_breakpoint(await session.debugger.add_breakpoint(spec))
-
-
-async def catch(session: Session, args: str) -> None:
-    words = args.replace(",", " ").split()
-    limit = _take_limit(words)
-    wrong = [word for word in words if word not in (*CATCHES, "off")]
-    if wrong or ("off" in words and len(words) > 1):
+async def ignore(session: Session, args: str) -> None:
+    id, text = _id_and_text(session, args, "ignore NUMBER VISITS")
+    if text is None or not text.isdecimal():
+        what = f"'{text}' is no number of visits" if text else "how many visits"
+        raise DebuggerError(f"{what}: write 'ignore {id} 3' to go past the next 3")
+    (state,) = [state for state in session.debugger.breakpoints if state.id == id]
+    before = state.spec.hit_condition or ""
+    if before and not re.fullmatch(r"> \d+", before):
         raise DebuggerError(
-            "write 'catch' and one or more of nan, inf, overflow and error, or 'catch off'"
+            f"breakpoint {id} has 'hits {before.strip()}' already: 'hits {id}' takes that away"
         )
-    for name in CATCHES:
-        if name in words or "off" in words:
-            setattr(session.catches, name, "off" not in words)
-    if "overflow" in words:
-        session.catches.limit = limit
-    if words:
-        await session.send_catches()
-    caught = [name for name in CATCHES if getattr(session.catches, name)]
-    if session.catches.limit is not None and session.catches.overflow:
-        caught[caught.index("overflow")] += f" beyond {session.catches.limit:g}"
-    session.screen.line("catching " + (", ".join(caught) or "nothing"), "none")
+    # Visits are counted anew when their condition changes, also from one to the same.
+    await session.debugger.update_breakpoint(id, hit_condition=None)
+    visits = int(text)
+    if visits:
+        await session.debugger.update_breakpoint(id, hit_condition=f"> {visits}")
+    what = "logs" if state.spec.log_message else "stops"
+    which = f"after its next {visits} visit{'' if visits == 1 else 's'}" if visits else "always"
+    session.screen.line(f"breakpoint {id} {what} {which}")
 
 
-def _take_limit(words: list[str]) -> float | None:
-    """The number behind 'overflow', taken out of the words."""
-    at = words.index("overflow") + 1 if "overflow" in words else len(words)
-    if at == len(words):
-        return None
-    try:
-        limit = float(words[at])
-    except ValueError:
-        return None
-    del words[at]
-    if not 0 < limit < float("inf"):
-        raise DebuggerError(f"{limit:g} is no limit: write a number above 0")
-    return limit
-
-
-def _split_condition(args: str) -> tuple[str, str | None]:
-    match = re.match(r"(.*?)(?:^|\s)if\s+(.+)$", args)
-    if match:
-        return match[1], match[2].strip()
-    if re.search(r"\sif$", args):
-        raise DebuggerError("there is no condition after 'if'")
-    return args, None
-
-
-def _id_and_text(args: str, usage: str) -> tuple[int, str | None]:
+def _id_and_text(session: Session, args: str, usage: str) -> tuple[int, str | None]:
     words = args.split(maxsplit=1)
     if not words:
         raise DebuggerError(f"write '{usage}'")
-    (id,) = _ids(words[0])
-    return id, words[1] if len(words) > 1 else None
+    if "-" in words[0] or "," in words[0]:
+        raise DebuggerError(f"'{words[0]}' is not one breakpoint: write '{usage}'")
+    (id,) = _ids(session, words[0])
+    return id, words[1].strip() if len(words) > 1 else None
 
 
-def _ids(text: str) -> list[int]:
-    words = text.split()
-    for word in words:
-        if not word.isdecimal():
+def _ids(session: Session, text: str) -> list[int]:
+    """`1 3-5`; $ is the newest, and nothing all of them."""
+    known = [state.id for state in session.debugger.breakpoints]
+    ids: list[int] = []
+    for word in text.replace(",", " ").split():
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?|(\$)", word)
+        if match is None:
             raise DebuggerError(f"'{word}' is no breakpoint's number: see 'info breakpoints'")
-    return [int(word) for word in words]
+        if not known:
+            raise DebuggerError(f"there is no breakpoint {word}, nor any other: 'break' sets one")
+        first = known[-1] if match[3] else int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first:
+            raise DebuggerError(f"'{word}' goes backwards: write {last}-{first}")
+        wanted = [id for id in known if first <= id <= last]
+        if not wanted or (not match[2] and first not in known):
+            there = f"there {'is' if len(known) == 1 else 'are'} {_some(known)}"
+            raise DebuggerError(f"there is no breakpoint {word}: {there}")
+        ids += [id for id in wanted if id not in ids]
+    return ids if text else known
+
+
+def _some(ids: Sequence[int]) -> str:
+    shown = [str(id) for id in ids]
+    if len(shown) > 8:
+        return f"{', '.join(shown[:7])}, … {shown[-1]}"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+# ---- info ----------------------------------------------------------------------------------------
+
+
+async def info_breakpoints(session: Session, pattern: str) -> None:
+    states = session.debugger.breakpoints
+    for line in render.breakpoint_table(states, [session.hint(state) for state in states]):
+        session.screen.line(line, "bold" if line.startswith("num") else "")
+    if not states:
+        session.screen.line("no breakpoints: set one with 'break'")
+    session.screen.line(catching.caught(session), "none")
+
+
+async def info_taps(session: Session, pattern: str) -> None:
+    states = [state for state in session.debugger.breakpoints if state.spec.log_message]
+    rows = [("num", "lines", "where", "what it wrote last")] if states else []
+    rows += [_tap(session, state) for state in states]
+    for line in render.table(rows, indent=""):
+        session.screen.line(line, "bold" if line.startswith("num") else "")
+    if not states:
+        session.screen.line("no log points: 'break WHERE log MESSAGE' sets one")
+    if session.dropped_logs:
+        plural = "" if session.dropped_logs == 1 else "s"
+        session.screen.line(
+            f"{session.dropped_logs} line{plural} dropped: they came faster than they can be shown"
+        )
+
+
+def _tap(session: Session, state: BreakpointState) -> tuple[str, str, str, str]:
+    last = session.last_logs.get(state.id, "nothing yet")
+    return str(state.id), str(state.hits), render.where(state.spec), last
 
 
 _WHERE = """\
@@ -230,25 +187,37 @@ WHERE is one of
   12                the same, in the script
   listing:7         the op on that line of the program's listing; listing:NAME:7 names the program
   #14               the op with that number
+  block:while_0     the first op of the block that this op runs, each time that it is entered;
+                    block:cond_0.true_block is one of several, block:2 the block with that number
+  var:fc_0.w        every op that writes the variable, as 'watch' does
+and, while the script is stopped, the op in view when there is no WHERE.
 With 'grad', a line also takes the gradients of its ops and what first fills its parameters,
 and a name only gradients.
 The condition is an expression, see 'help expressions'. When it names an output of the op the stop
 is after the op, otherwise before it.
-A breakpoint that matches nothing yet is pending and binds by itself when such an op appears."""
+For HITS see 'help hits', and for MESSAGE, which is all that follows, 'help log'.
+A breakpoint that matches nothing yet is pending and binds by itself when such an op appears; the
+number of an op and a line of the listing then bind to the first program that does more than give
+parameters their first values."""
+
+_NUMBERS = (
+    "NUMBER is what 'info breakpoints' shows, 2-4 are three of them, and $ is the newest.\n"
+    "Without a number, all of them."
+)
 
 COMMANDS = (
     Command(
-        "break", ("b",), "break WHERE [grad] [if CONDITION]",
+        "break", ("b",), f"break WHERE [grad] {_TAIL}",
         "stop at ops", _WHERE, break_, "where",
     ),
     Command(
-        "tbreak", ("tb",), "tbreak WHERE [grad] [if CONDITION]",
+        "tbreak", ("tb",), f"tbreak WHERE [grad] {_TAIL}",
         "stop at ops, once", "As 'break', but gone after its first stop.",
         tbreak, "where",
     ),
     Command(
         "delete", ("d",), "delete [NUMBER…]",
-        "remove breakpoints", "Without a number, all of them.", delete, "breakpoint",
+        "remove breakpoints", _NUMBERS, delete, "breakpoint",
     ),
     Command(
         "condition", (), "condition NUMBER [CONDITION]",
@@ -256,12 +225,18 @@ COMMANDS = (
         condition, ("breakpoint", "expression"),
     ),
     Command(
+        "ignore", (), "ignore NUMBER VISITS",
+        "let the next visits of a breakpoint pass",
+        "'ignore 1 3' is 'hits 1 > 3', counted from now; 'ignore 1 0' stops at the next visit.",
+        ignore, "breakpoint",
+    ),
+    Command(
         "enable", (), "enable [NUMBER…]",
-        "turn breakpoints on", "Without a number, all of them.", enable, "breakpoint",
+        "turn breakpoints on", _NUMBERS, enable, "breakpoint",
     ),
     Command(
         "disable", (), "disable [NUMBER…]",
-        "turn breakpoints off", "Without a number, all of them.", disable, "breakpoint",
+        "turn breakpoints off", _NUMBERS, disable, "breakpoint",
     ),
     Command(
         "hits", (), "hits NUMBER [HITS]",
@@ -275,22 +250,15 @@ COMMANDS = (
         "log", (), "log NUMBER [MESSAGE]",
         "write a message instead of stopping",
         "Braces hold expressions, with a format if you like: 'log 1 loss {X.mean():.3f} at {step}'."
-        "\nWithout a message, the breakpoint stops again.",
+        "\nWithout a message, the breakpoint stops again. 'info taps' shows what was written.",
         log, ("breakpoint", "expression"),
     ),
     Command(
-        "watch", (), "watch VARIABLE [changed] [if CONDITION]",
+        "watch", (), f"watch VARIABLE [changed] {_TAIL}",
         "stop after every op that writes a variable",
-        "In any program and block. With 'changed', only when its bytes became others.",
+        "In any program and block; the stop says what was there before and what is now.\n"
+        "With 'changed', only when its bytes became others.",
         watch, ("expression", "clause"),
     ),
-    Command(
-        "catch", (), "catch [FAULT…] | catch off",
-        "stop at the first op that makes a NaN or an Inf, or that fails",
-        "FAULT is nan, inf, overflow, 'overflow LIMIT' or error; failing ops are caught from the "
-        "start.\n"
-        "An op is at fault when its inputs had none.\n"
-        "Without a LIMIT, numbers beyond 65504 are too large: the largest of float16.",
-        catch, "catch",
-    ),
+    *catching.COMMANDS,
 )  # fmt: skip

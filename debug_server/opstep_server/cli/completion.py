@@ -12,7 +12,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from opstep_server.cli import render
-from opstep_server.cli.breaking import CATCHES
+from opstep_server.cli.catches import CATCHES
 from opstep_server.cli.command import Completes
 from opstep_server.cli.commands import COMMANDS, find
 from opstep_server.cli.looking import INFO
@@ -26,7 +26,12 @@ from opstep_server.wire import debug_pb2 as pb
 _EXPRESSION_WORD = re.compile(r"[\w.@]*$")
 _NO_METHODS = ("where", "grad", "var")
 # What may stand behind a place.
-_CLAUSES = {"if": "a condition", "grad": "the gradients", "log": "a message instead of a stop"}
+_CLAUSES = {
+    "if": "a condition",
+    "grad": "the gradients",
+    "hits": "which visits count",
+    "log": "a message instead of a stop",
+}
 _PYTHON = (".py",)
 
 

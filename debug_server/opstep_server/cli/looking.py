@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Collection, Iterator
 
 from opstep_server import expr, values
-from opstep_server.cli import render
+from opstep_server.cli import breaking, render
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -152,13 +152,6 @@ async def _show_scope(
 # ---- info ----------------------------------------------------------------------------------------
 
 
-async def info_breakpoints(session: Session, pattern: str) -> None:
-    for state in session.debugger.breakpoints:
-        session.show_breakpoint(state)
-    if not session.debugger.breakpoints:
-        session.screen.line("no breakpoints: set one with 'break'")
-
-
 async def info_ops(session: Session, pattern: str) -> None:
     session.program()  # Raises when there is none.
     shown = 0
@@ -260,7 +253,8 @@ async def info_threads(session: Session, pattern: str) -> None:
 
 
 INFO = {
-    "breakpoints": info_breakpoints,
+    "breakpoints": breaking.info_breakpoints,
+    "taps": breaking.info_taps,
     "op": info_op,
     "ops": info_ops,
     "vars": info_vars,
@@ -319,7 +313,7 @@ COMMANDS = (
         "Before the op has run there is nothing to see.", outputs,
     ),
     Command(
-        "info", ("i",), "info breakpoints|op|ops [PATTERN]|vars [PATTERN]|programs|threads",
+        "info", ("i",), "info breakpoints|taps|op|ops [PATTERN]|vars [PATTERN]|programs|threads",
         "show what there is",
         "PATTERN is an op's type or a name with * and ?.\n"
         "'info vars' goes from the block of the frame in view outwards.", info, "info",

@@ -7,10 +7,11 @@ import fnmatch
 import linecache
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from opstep_server import values
 from opstep_server.model import (
+    BlockWhere,
     BreakpointSpec,
     BreakpointState,
     DataWhere,
@@ -139,19 +140,29 @@ def around(lines: Sequence[str], current: int, context: int = 5) -> Iterator[str
         yield f"{mark} {number:>{width}}  {lines[number - 1].rstrip()}".rstrip()
 
 
-def where(spec: BreakpointSpec) -> str:
+def place(spec: BreakpointSpec) -> str:
     place = spec.where
     if isinstance(place, SourceWhere):
         text = f"{path(place.file)}:{place.line}" + (" grad" if spec.gradients else "")
     elif isinstance(place, ListingWhere):
-        text = f"listing:{place.program_name}:{place.line}"
+        text = "listing:" + (f"{place.program_name}:" if place.program_name else "")
+        text += str(place.line)
     elif isinstance(place, PatternWhere):
         pattern = place.pattern
         text = pattern[5:] + " grad" if pattern.startswith("grad:") else pattern
     elif isinstance(place, DataWhere):
         text = f"{'change' if place.changed else 'write'} of {place.variable}"
+    elif isinstance(place, BlockWhere):
+        text = f"block:{place.block}"
     else:
-        text = f"#{place.op} of program {place.program}"
+        text = f"#{place.op}"
+        if place.program:
+            text += f" of {place.program_name or f'program {place.program}'}"
+    return text
+
+
+def where(spec: BreakpointSpec) -> str:
+    text = place(spec)
     if spec.condition:
         text += f" if {spec.condition}"
     return f"{text}, hits {spec.hit_condition.strip()}" if spec.hit_condition else text
@@ -160,24 +171,52 @@ def where(spec: BreakpointSpec) -> str:
 def breakpoint_line(state: BreakpointState, hint: str = "") -> str:
     text = f"breakpoint {state.id} at {where(state.spec)}"
     if state.spec.log_message:
-        text = f"log point {state.id} at {where(state.spec)}"
+        text = f"log point {state.id} at {where(state.spec)}, log {state.spec.log_message}"
     if state.spec.temporary:
         text = f"temporary {text}"
     if not state.spec.enabled:
         return f"{text}: disabled"
+    text += f": {binding(state, hint)}"
+    if state.verified and state.hits:
+        what = "logged" if state.spec.log_message else "stopped"
+        text += f", {what} {state.hits} time{'' if state.hits == 1 else 's'}"
+    return f"{text}; {state.message}" if state.verified and state.message else text
+
+
+def binding(state: BreakpointState, hint: str = "") -> str:
+    """`2 ops, first #3 fc_0.matmul (matmul), train.py:10`, or why it is bound to none."""
     if not state.verified:
-        return f"{text}: pending: {why_not(state, hint)}"
-    plural = "" if state.op_count == 1 else "s"
-    text += f": {state.op_count} op{plural}"
+        return f"pending: {why_not(state, hint)}"
+    text = f"{state.op_count} op{'' if state.op_count == 1 else 's'}"
     if state.first is not None:
         first = state.first
         text += f", first #{first.id} {first.name} ({first.type})"
         if first.stack:
             text += f", {op_place(first)}"
-    if state.hits:
-        what = "logged" if state.spec.log_message else "stopped"
-        text += f", {what} {state.hits} time{'' if state.hits == 1 else 's'}"
-    return f"{text}; {state.message}" if state.message else text
+    return text
+
+
+def breakpoint_table(states: Sequence[BreakpointState], hints: Sequence[str]) -> Iterator[str]:
+    """A row for each, and below its place what else is said of it."""
+    rows = [("num", "kind", "on", "hits", "where")] if states else []
+    for state, hint in zip(states, hints, strict=True):
+        spec = state.spec
+        first = (str(state.id), _kind(spec), "yes" if spec.enabled else "no", str(state.hits))
+        below = [binding(state, hint)] if spec.enabled else []
+        if state.verified and state.message:
+            below = [f"{below[0]}; {state.message}"]
+        clauses = (("if", spec.condition), ("hits", spec.hit_condition), ("log", spec.log_message))
+        said = [f"{word} {text.strip()}" for word, text in clauses if text]
+        rows.append((*first, place(spec)))
+        rows += [("", "", "", "", line) for line in said + below]
+    return table(rows, indent="")
+
+
+def _kind(spec: BreakpointSpec) -> str:
+    kind = "watch" if isinstance(spec.where, DataWhere) else "break"
+    if spec.log_message:
+        kind = "log"
+    return f"{kind} once" if spec.temporary else kind
 
 
 def why_not(state: BreakpointState, hint: str = "") -> str:
@@ -185,7 +224,7 @@ def why_not(state: BreakpointState, hint: str = "") -> str:
     return f"{state.message}; {hint}" if hint and "nearest" not in state.message else state.message
 
 
-def nearest(state: BreakpointState, known: Iterable[str]) -> str:
+def nearest(state: BreakpointState, known: Iterable[str], variables: Collection[str] = ()) -> str:
     """`nearest names: …` for a pattern that matches none of the known ops; otherwise empty."""
     place = state.spec.where
     if state.verified or not isinstance(place, PatternWhere):
@@ -193,7 +232,10 @@ def nearest(state: BreakpointState, known: Iterable[str]) -> str:
     names = list(known)
     if fnmatch.filter(names, place.pattern):
         return ""  # There are such ops: it is the condition that keeps it from binding.
-    wanted = place.pattern.removeprefix("grad:").replace("*", "").replace("?", "")
+    wanted = place.pattern.removeprefix("grad:")
+    if wanted in variables:
+        return f"'{wanted}' is a variable: 'watch {wanted}' stops when it is written"
+    wanted = wanted.replace("*", "").replace("?", "")
     near = difflib.get_close_matches(wanted, names, n=4, cutoff=0.4)
     return "nearest names: " + ", ".join(near) if near else ""
 

@@ -9,12 +9,13 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from opstep_server import process, values
 from opstep_server.cli import exits, render
+from opstep_server.cli.catches import Catches, words
 from opstep_server.cli.screen import Screen
 from opstep_server.debugger import (
     BreakpointChanged,
@@ -25,6 +26,7 @@ from opstep_server.debugger import (
     Event,
     ExecutorJoined,
     ExecutorLost,
+    FaultsChanged,
     FaultSpec,
     LaunchTarget,
     Logged,
@@ -48,22 +50,6 @@ _END_SECONDS = 1.5
 @dataclass(frozen=True)
 class Interrupted:
     """Ctrl-C came twice: give the prompt back although nothing stopped."""
-
-
-@dataclass
-class Catches:
-    nan: bool = False
-    inf: bool = False
-    overflow: bool = False
-    # A failing op ends the run anyway: there is never a reason not to look at it first.
-    error: bool = True
-    # Of overflow; None: the debugger's own.
-    limit: float | None = None
-
-    def specs(self) -> list[FaultSpec]:
-        kinds: tuple[Literal["nan", "inf", "error"], ...] = ("nan", "inf", "error")
-        specs = [FaultSpec(kind) for kind in kinds if getattr(self, kind)]
-        return [*specs, FaultSpec("overflow", limit=self.limit)] if self.overflow else specs
 
 
 @dataclass
@@ -93,6 +79,9 @@ class Session:
         self.batch = batch
         self.catches = Catches()
         self.names = Names()
+        # By breakpoint: what log points wrote last, and how many lines were dropped in all.
+        self.last_logs: dict[int, str] = {}
+        self.dropped_logs = 0
         self.frame = 0
         self.quitting = False
         # What a person wants to see: the full screen, or a prompt below what is there.
@@ -122,7 +111,10 @@ class Session:
         self._bound: set[int] = set()
         # What was said about breakpoints that are bound to nothing.
         self._told: dict[int, str] = {}
+        self._told_catches: dict[FaultSpec, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # How many programs' names are being asked for.
+        self._learning = 0
         self._unsubscribe = debugger.subscribe(self._take)
 
     # ---- what is in view -------------------------------------------------------------------------
@@ -245,7 +237,7 @@ class Session:
         self._running = True
 
     async def send_catches(self) -> None:
-        await self.debugger.set_exceptions(self.catches.specs())
+        self._tell_catches(await self.debugger.set_exceptions(self.catches.specs()))
 
     async def wait(
         self, going: Awaitable[None] | None = None, counted: bool = False
@@ -276,6 +268,8 @@ class Session:
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
                     self.select(event.thread)
                     self.show_stop(event.stopped)
+                    await self._learned()
+                    self._tell_moved(event.stopped)
                     self._tell_unbound(ended=False)
                     return event.stopped
                 self._tell(event)
@@ -335,7 +329,8 @@ class Session:
             self.screen.source(text, frame.file)
 
     def hint(self, state: BreakpointState) -> str:
-        return render.nearest(state, self.names.ops | self.names.types)
+        names = self.names
+        return render.nearest(state, names.ops | names.types, names.variables)
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -349,11 +344,16 @@ class Session:
             self.screen.output(event.text)
         elif isinstance(event, Logged):
             self.screen.line(event.text, "yellow" if event.dropped else "")
+            self.last_logs[event.breakpoint] = event.text
+            self.dropped_logs += event.dropped
         elif isinstance(event, ProgramCompiled):
+            self._learning += 1
             self._background(self._learn(ProgramRef(event.executor, event.program)))
         elif isinstance(event, BreakpointChanged):
             if event.state.verified:
                 self._bound.add(event.state.id)
+        elif isinstance(event, FaultsChanged):
+            self._tell_catches(event.problems)
         elif isinstance(event, ExecutorLost):
             if event.message:
                 self._background(self._tell_lost(event.message))
@@ -396,6 +396,22 @@ class Session:
         if self._running:
             self.screen.line(message, "yellow")
 
+    def _tell_catches(self, problems: Sequence[str]) -> None:
+        for spec, problem in zip(self.catches.specs(), problems, strict=False):
+            if problem and problem != self._told_catches.get(spec):
+                self.screen.line(f"catching {words(spec)}: {problem}", "yellow")
+        self._told_catches = dict(zip(self.catches.specs(), problems, strict=False))
+
+    def _tell_moved(self, stopped: pb.Stopped) -> None:
+        """What there is to know of breakpoints that were bound since it was said last."""
+        if stopped.message.startswith("the condition of breakpoint"):
+            return  # That was said just now.
+        for state in self.debugger.breakpoints:
+            if state.verified and state.message and self._told.get(state.id) != state.message:
+                self._told[state.id] = state.message
+                place = render.where(state.spec)
+                self.screen.line(f"breakpoint {state.id} at {place}: {state.message}", "yellow")
+
     def _tell_unbound(self, ended: bool) -> None:
         """At a stop, what was not said before; at the end, all."""
         for state in self.debugger.breakpoints:
@@ -415,11 +431,18 @@ class Session:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _learned(self) -> None:
+        """Until the names of what was compiled are known."""
+        while self._learning:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+
     async def _learn(self, program: ProgramRef) -> None:
         try:
             ops = await self.debugger.ops(program)
         except DebuggerError:
             return  # It ended meanwhile.
+        finally:
+            self._learning -= 1
         names = self.names
         for op in ops:
             names.ops.add(op.name)
