@@ -22,7 +22,10 @@ TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 FILES = sorted(TRANSCRIPTS.glob("*.txt"))
 PROMPT = "(opstep) "
 # What differs from run to run, and what stands for it.
-VARYING = ((re.compile(r"(?<=process )\d+|(?<=attach )\d+"), "PID"),)
+VARYING = (
+    (re.compile(r"(?<=process )\d+|(?<=attach )\d+"), "PID"),
+    (re.compile(r"(?<=thread )\d{3,}"), "TID"),
+)
 
 pytestmark = pytest.mark.e2e
 

@@ -11,11 +11,10 @@ from opstep_server.wire import debug_pb2 as pb
 async def continue_(session: Session, args: str) -> None:
     times = _count(args)
     if session.running and session.stopped is None:
-        await session.wait()
+        await session.wait(session.release())
         return
     for _ in range(times):
-        session.stop  # noqa: B018  # Raises when there is nothing to continue.
-        stopped = await session.wait(_resume_all(session), counted=times > 1)
+        stopped = await session.wait(session.go("continue"), counted=times > 1)
         if session.interrupted or stopped is None or stopped.reason != pb.STOP_BREAKPOINT:
             return
 
@@ -24,14 +23,9 @@ async def pause(session: Session, args: str) -> None:
     if not session.running:
         raise session.not_running()
     if session.stopped is not None:
-        raise DebuggerError("the script is stopped already")
-    await session.wait(session.debugger.pause())
-
-
-async def _resume_all(session: Session) -> None:
-    # All of them: a thread that stays behind would block those that wait for it.
-    for thread in [t for t in session.debugger.threads if t.stopped is not None]:
-        await session.debugger.resume(thread.id, "continue")
+        what = "the thread" if session.several else "the script"
+        raise DebuggerError(f"{what} is stopped already")
+    await session.wait(session.pause())
 
 
 async def step(session: Session, args: str) -> None:
@@ -60,8 +54,7 @@ async def finish(session: Session, args: str) -> None:
 async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:
     times = _count(args)
     for _ in range(times):
-        going = session.debugger.resume(session.thread.id, mode, unit)
-        stopped = await session.wait(going, counted=times > 1)
+        stopped = await session.wait(session.go(mode, unit), counted=times > 1)
         # Whatever else stops is what the person wants to see.
         if session.interrupted or stopped is None or stopped.reason != pb.STOP_STEP:
             return

@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Collection, Iterator
 
 from opstep_server import expr, values
-from opstep_server.cli import breaking, render
+from opstep_server.cli import breaking, render, threads
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -62,16 +62,6 @@ def _select_frame(session: Session, index: int) -> None:
     session.frame = index
     session.screen.line(f"{index}  {render.frame_line(stopped.frames[index])}")
     session.show_source()
-
-
-async def thread(session: Session, args: str) -> None:
-    for candidate in session.debugger.threads:
-        if str(candidate.id) == args:
-            session.select(candidate)
-            if candidate.stopped is not None:
-                session.show_stop(candidate.stopped)
-            return
-    raise DebuggerError("write 'thread' and a number that 'info threads' shows")
 
 
 async def list_(session: Session, args: str) -> None:
@@ -239,19 +229,6 @@ async def info_programs(session: Session, pattern: str) -> None:
         )
 
 
-async def info_threads(session: Session, pattern: str) -> None:
-    threads = session.debugger.threads
-    if not threads:
-        raise session.none_yet("no thread has run an op")
-    current = session.stopped
-    for thread in threads:
-        mark = "*" if current is not None and thread.stopped is current else " "
-        state = render.stop_line(thread.stopped) if thread.stopped is not None else "running"
-        session.screen.line(
-            f"{mark} {thread.id}  {thread.name}, process {thread.executor.pid}: {state}"
-        )
-
-
 INFO = {
     "breakpoints": breaking.info_breakpoints,
     "taps": breaking.info_taps,
@@ -259,7 +236,7 @@ INFO = {
     "ops": info_ops,
     "vars": info_vars,
     "programs": info_programs,
-    "threads": info_threads,
+    "threads": threads.info_threads,
 }
 
 
@@ -291,10 +268,6 @@ COMMANDS = (
     Command(
         "down", (), "down [FRAMES]",
         "look at the next frame inwards", "With a number, that many frames further.", down,
-    ),
-    Command(
-        "thread", (), "thread NUMBER",
-        "look at another thread", "'info threads' shows them.", thread, "thread",
     ),
     Command(
         "list", ("l",), "list [source|listing]",

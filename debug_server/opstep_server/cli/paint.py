@@ -22,7 +22,9 @@ NAME = "cyan"
 _NOT_FINITE = re.compile(r"(?<![\w.@'*/])(?:[-+]?(?:nan|inf)|\d+ (?:NaN|Inf))(?![\w.@'*/])")
 # `=> 12  `, or without the mark.
 _NUMBERED = re.compile(r"(?P<mark>=>|  )? *(?P<number>\d+) +")
-_STOP = re.compile(r"(?P<how>stopped (?:at|after) op )(?P<op>#\d+ \S+)(?P<rest>.*)")
+_STOP = re.compile(
+    r"(?P<how>(?:thread \d+ \(.*?\) )?stopped (?:at|after) op )(?P<op>#\d+ \S+)(?P<rest>.*)"
+)
 _LISTING = re.compile(
     r"(?P<comment>\s#\s.*$)"
     r"|(?P<id>^\s*#\d+)"

@@ -18,6 +18,7 @@ from opstep_server.model import (
     ListingWhere,
     PatternWhere,
     SourceWhere,
+    Thread,
 )
 from opstep_server.wire import debug_pb2 as pb
 
@@ -46,6 +47,10 @@ def path(file: str) -> str:
     """Relative when it is below the current folder."""
     relative = os.path.relpath(file)
     return file if relative.startswith(os.pardir) else relative
+
+
+def thread(thread: Thread) -> str:
+    return f"thread {thread.id} ({thread.name})"
 
 
 def how_ended(code: int) -> str:

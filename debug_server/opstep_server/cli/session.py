@@ -6,10 +6,11 @@ One task runs the commands; the debugger's events come to `_take` on the same lo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,8 @@ from opstep_server.debugger import (
     ProcessExited,
     ProgramCompiled,
     ProgramRef,
+    ResumeMode,
+    StepUnit,
     StoppedEvent,
     Thread,
 )
@@ -105,6 +108,8 @@ class Session:
         self._waits = 0
         self._counted = False
         self._interrupts = 0
+        # What the command does concerns the thread in view and no other.
+        self._only = False
         # Ctrl-C came while the command ran.
         self.interrupted = False
         self._news: asyncio.Queue[Event | Interrupted] = asyncio.Queue()
@@ -149,6 +154,27 @@ class Session:
         self._thread = thread
         self.frame = 0
 
+    @property
+    def several(self) -> bool:
+        """There are threads to tell apart."""
+        return len(self.debugger.threads) > 1
+
+    def in_view(self, thread: Thread) -> bool:
+        return thread is self._thread
+
+    @contextlib.contextmanager
+    def only(self, thread: Thread) -> Iterator[None]:
+        """Looks at the thread, and has no other go on; then back, unless something stopped."""
+        before, frame, waits = self._thread, self.frame, self._waits
+        self.select(thread)
+        self._only = True
+        try:
+            yield
+        finally:
+            self._only = False
+            if waits == self._waits and before is not thread:
+                self._thread, self.frame = before, frame
+
     def program(self) -> ProgramRef:
         """The program of the frame in view, or the one that was compiled last."""
         programs = self.debugger.programs
@@ -179,6 +205,10 @@ class Session:
         return DebuggerError(f"{what} yet: 'pause' stops the script at its first op")
 
     def _not_stopped(self) -> DebuggerError:
+        if self._thread is not None and any(t.stopped for t in self.debugger.threads):
+            return DebuggerError(
+                f"{render.thread(self._thread)} is running: 'info threads' shows which are stopped"
+            )
         return DebuggerError(
             "the script is running Python code, not ops: 'continue' waits for its next op"
         )
@@ -276,6 +306,38 @@ class Session:
             return None
         finally:
             self._waiting = False
+            # Other threads may have stopped at the same time.
+            while not self._news.empty():
+                self._tell(self._news.get_nowait())
+
+    def go(self, mode: ResumeMode, unit: StepUnit = "line") -> Coroutine[Any, Any, None]:
+        """Has the thread in view go on so, and the other stopped ones freely, if they may."""
+        return self._go(self.debugger.resume(self.thread.id, mode, unit), self._others())
+
+    def release(self) -> Coroutine[Any, Any, None]:
+        """Has what is stopped go on, if it may, although the thread in view runs."""
+        return self._go(None, self._others())
+
+    def _others(self) -> list[tuple[Thread, pb.Stopped]]:
+        # A thread that stays behind would block those that wait for it. One that stops from here
+        # on has just come to a stop of its own.
+        others = [] if self._only else [t for t in self.debugger.threads if t is not self._thread]
+        return [(other, other.stopped) for other in others if other.stopped is not None]
+
+    async def _go(
+        self, first: Awaitable[None] | None, others: Sequence[tuple[Thread, pb.Stopped]]
+    ) -> None:
+        if first is not None:
+            await first
+        for other, stopped in others:
+            if other.stopped is stopped:
+                with contextlib.suppress(DebuggerError):  # It ended meanwhile.
+                    await self.debugger.resume(other.id, "continue")
+
+    async def pause(self) -> None:
+        """Asks the thread that the command is for to stop, or whichever runs an op next."""
+        only = self._thread.id if self._only and self._thread is not None else None
+        await self.debugger.pause(only)
 
     async def interrupt(self) -> None:
         """Ctrl-C while the script runs."""
@@ -313,7 +375,10 @@ class Session:
     # ---- showing ---------------------------------------------------------------------------------
 
     def show_stop(self, stopped: pb.Stopped) -> None:
-        self.screen.stop(render.stop_line(stopped), render.stop_style(stopped))
+        text = render.stop_line(stopped)
+        if self._thread is not None and self.several:
+            text = f"{render.thread(self._thread)} {text}"
+        self.screen.stop(text, render.stop_style(stopped))
         self.show_source()
 
     def show_breakpoint(self, state: BreakpointState) -> None:
@@ -386,7 +451,8 @@ class Session:
                 self.select(event.thread)
                 self.show_stop(event.stopped)
             else:
-                self.screen.line(f"thread {event.thread.id} {render.stop_line(event.stopped)}")
+                stop = render.stop_line(event.stopped)
+                self.screen.line(f"{render.thread(event.thread)} {stop}")
         elif isinstance(event, ContinuedEvent) and event.message:
             self.screen.line(f"the script went on by itself: {event.message}")
 
