@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib.util
 import itertools
 import os
 import shutil
@@ -19,13 +20,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-import grpc
-import grpc.aio
-
 from opstep_server import eager, recording
 from opstep_server.access import Address, Endpoint
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
+
+
+def _version() -> str:
+    """gRPC's, before it is imported; `importlib.metadata` would take longer than all of it."""
+    found = importlib.util.find_spec("grpc")
+    if found is None or not found.submodule_search_locations:
+        return ""
+    try:
+        with open(os.path.join(found.submodule_search_locations[0], "_grpcio_metadata.py")) as file:
+            return file.read().partition('"""')[2]
+    except OSError:
+        return ""
+
+
+# gRPC's newer event loop hands each message from thread to thread, a fourth of a step's time. Only
+# this version is told: another may not know the setting, and would say so in the user's terminal.
+_SETTING = "GRPC_EXPERIMENTS"
+_SET = _version().startswith("1.85.") and _SETTING not in os.environ
+if _SET:
+    os.environ[_SETTING] = "-event_engine_listener"
+import grpc  # noqa: E402
+import grpc.aio  # noqa: E402
+
+if _SET:
+    del os.environ[_SETTING]  # What we launch has its own gRPC.
 
 # Counts up with every change of debug.proto that an older peer cannot live with.
 PROTOCOL = 2
@@ -63,11 +86,11 @@ class Connection:
         self._record(pb.FromExecutor(hello=hello))
         self._ids = itertools.count(1)
         self._pending: dict[
-            int, tuple[asyncio.Future[pb.Reply], Callable[[pb.Reply], None] | None]
+            int, tuple[eager.Answer[pb.Reply], Callable[[pb.Reply], None] | None]
         ] = {}
         self._outgoing: deque[pb.ToExecutor] = deque()
         self._writing = False
-        self._writer: asyncio.Task[None] | None = None
+        self._writer: eager.Started | None = None
         self._lost: str | None = None
         self._missed = 0
         # We sent it away: the end of its stream is no loss.
@@ -87,30 +110,32 @@ class Connection:
         command.id = next(self._ids)
         if command.ByteSize() > MESSAGE_LIMIT - 1024:
             raise DebuggerError("the command is larger than the 4 MiB that the wire allows")
-        future: asyncio.Future[pb.Reply] = asyncio.get_running_loop().create_future()
-        self._pending[command.id] = future, on_reply
+        answer: eager.Answer[pb.Reply] = eager.Answer()
+        self._pending[command.id] = answer, on_reply
         self._send(pb.ToExecutor(command=command))
-        return await future
+        return await answer
 
     # -- the server's side of it --
 
-    def _reply(self, reply: pb.Reply) -> None:
-        future, on_reply = self._pending.pop(reply.command, (None, None))
-        if future is None:
-            return  # Answered already, or never asked: not worth ending a session for.
+    def _reply(self, reply: pb.Reply) -> eager.Answer[pb.Reply] | None:
+        answer, on_reply = self._pending.pop(reply.command, (None, None))
+        if answer is None:
+            return None  # Answered already, or never asked: not worth ending a session for.
         if on_reply is not None:
             on_reply(reply)
-        if not future.done():
-            future.set_result(reply)
+        if not answer.done():
+            answer.set_result(reply)
+        return answer
 
     def _end(self, message: str) -> None:
         # One that says goodbye leaves without a reason.
         self._lost = message or "the executor has left"
         pending, self._pending = self._pending, {}
-        for future, _ in pending.values():
-            if not future.done():
-                future.set_exception(ConnectionLost(self._lost))
-                future.exception()  # Somebody may have given up waiting: no warning about that.
+        for answer, _ in pending.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLost(self._lost))
+                answer.exception()  # Somebody may have given up waiting: no warning about that.
+            answer.go_on()
         if self._writer is not None:
             self._writer.cancel()
 
@@ -122,7 +147,7 @@ class Connection:
         self._record(message)
         self._outgoing.append(message)
         if not self._writing:
-            self._writer = eager.start(self._write())
+            self._writer = eager.start(self._write(), alone=True)
 
     async def _write(self) -> None:
         self._writing = True
@@ -147,11 +172,12 @@ class Connection:
             if not isinstance(message, pb.FromExecutor):
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
+            answers = []
             for each in message.batch.messages or (message,):
                 self._record(each)
                 kind = each.WhichOneof("message")
                 if kind == "reply":
-                    self._reply(each.reply)
+                    answers.append(self._reply(each.reply))
                 elif kind == "goodbye":
                     return ""
                 elif kind is not None and kind != "heartbeat":
@@ -159,6 +185,10 @@ class Connection:
                     if kind == "logs" and each.logs.records:
                         taken = pb.LogsTaken(records=len(each.logs.records))
                         self._send(pb.ToExecutor(logs_taken=taken))
+            # Who waited for a reply sees all that came with it.
+            for answer in answers:
+                if answer is not None:
+                    answer.go_on()
 
 
 class Server:

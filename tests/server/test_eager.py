@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
@@ -99,5 +100,93 @@ def test_an_error_that_it_waits_for_can_be_caught():
         future.set_exception(ValueError("told"))
         await task
         assert seen == ["told"]
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_an_answer_goes_on_inside_who_brings_it():
+    async def run() -> None:
+        seen: list[object] = []
+        answers: list[eager.Answer[str]] = [eager.Answer(), eager.Answer()]
+
+        async def work() -> None:
+            for answer in answers:
+                seen.append(await answer)
+            await asyncio.sleep(0)
+            seen.append("slept")
+
+        assert eager.start(work()) is not None
+        for answer, text in zip(answers, ("one", "two"), strict=True):
+            answer.set_result(text)
+            answer.go_on()
+        if sys.version_info < (3, 12):
+            assert seen == ["one", "two"]
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert seen == ["one", "two", "slept"]
+
+    asyncio.run(run())
+
+
+def test_an_answer_can_be_awaited_by_a_task_too():
+    async def run() -> None:
+        answer: eager.Answer[int] = eager.Answer()
+        asyncio.get_running_loop().call_soon(answer.set_result, 7)
+        assert await asyncio.wait_for(answer, 5) == 7
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_one_that_waits_for_an_answer_can_be_cancelled(alone: bool):
+    async def run() -> None:
+        seen: list[str] = []
+
+        async def work() -> None:
+            try:
+                await eager.Answer()
+            finally:
+                seen.append("cancelled")
+
+        started = eager.start(work(), alone=alone)
+        assert started is not None
+        started.cancel()
+        await asyncio.sleep(0)
+        assert seen == ["cancelled"]
+
+    asyncio.run(run())
+
+
+def test_one_alone_waits_for_futures_without_a_task():
+    async def run() -> None:
+        seen: list[int] = []
+
+        async def work() -> None:
+            for second in (0, 0.001, 0.001):
+                await asyncio.sleep(second)
+                seen.append(1)
+
+        assert eager.start(work(), alone=True) is not None
+        assert len(asyncio.all_tasks()) == 1
+        while len(seen) < 3:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+
+
+def test_its_error_does_not_hit_who_brings_the_answer():
+    async def run() -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what))
+        answer: eager.Answer[None] = eager.Answer()
+
+        async def work() -> None:
+            await answer
+            raise ValueError("wrong")
+
+        assert eager.start(work(), alone=True) is not None
+        answer.set_result(None)
+        answer.go_on()
+        assert len(told) == 1
 
     asyncio.run(run())

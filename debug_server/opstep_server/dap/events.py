@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from opstep_server.dap import types
 from opstep_server.debugger import (
@@ -16,7 +17,6 @@ from opstep_server.debugger import (
     ProcessExited,
     ProgramCompiled,
     StoppedEvent,
-    Thread,
     ThreadEnded,
     ThreadStarted,
 )
@@ -43,48 +43,70 @@ class EventTranslator:
         self._session = session
         # Log messages that the client was spared since it was last told how many.
         self._dropped = 0
+        # A table, not a match: a step goes through here twice.
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            StoppedEvent: self._stopped,
+            ContinuedEvent: self._continued,
+            ThreadStarted: self._thread_started,
+            ThreadEnded: self._thread_ended,
+            BreakpointChanged: self._breakpoint_changed,
+            ProgramCompiled: self._program_compiled,
+            Logged: self._logged,
+            FaultsChanged: self._faults_changed,
+            Output: self._output,
+            ExecutorLost: self._executor_lost,
+            ProcessExited: self._process_exited,
+        }
 
     def __call__(self, event: Event) -> None:
-        session, outbox = self._session, self._session.outbox
-        match event:
-            case StoppedEvent(thread, stopped):
-                self._stopped(thread, stopped)
-            case ContinuedEvent(thread, message):
-                # What the client itself asked for has left its stop already.
-                if thread.id in session.stops:
-                    session.stops.leave(thread.id)
-                    body = {"threadId": thread.id, "allThreadsContinued": False}
-                    outbox.event("continued", body)
-                if message:
-                    outbox.output("console", f"{message}\n")
-            case ThreadStarted(thread):
-                outbox.event("thread", {"reason": "started", "threadId": thread.id})
-            case ThreadEnded(thread):
-                session.stops.leave(thread.id)
-                outbox.event("thread", {"reason": "exited", "threadId": thread.id})
-            case BreakpointChanged(state, removed):
-                session.breakpoints.changed(state, removed)
-            case ProgramCompiled(executor, program):
-                session.sources.compiled(executor, program)
-                session.modules.compiled(executor, program)
-            case Logged(_, text, breakpoint):
-                self._logged(text, breakpoint)
-            case FaultsChanged(problems):
-                session.exceptions.changed(problems)
-            case Output(category, text):
-                outbox.output(category, text)
-            case ExecutorLost(executor, message):
-                session.sources.lost(executor)
-                session.modules.lost(executor)
-                if message:
-                    outbox.output("console", f"{message}\n")
-                session.attach.lost(executor)
-            case ProcessExited(code):
-                session.lifecycle.process_exited(code)
-            case _:
-                pass
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
 
-    def _logged(self, text: str, breakpoint: int) -> None:
+    def _continued(self, event: ContinuedEvent) -> None:
+        session, thread = self._session, event.thread
+        # What the client itself asked for has left its stop already.
+        if thread.id in session.stops:
+            session.stops.leave(thread.id)
+            body = {"threadId": thread.id, "allThreadsContinued": False}
+            session.outbox.event("continued", body)
+        if event.message:
+            session.outbox.output("console", f"{event.message}\n")
+
+    def _thread_started(self, event: ThreadStarted) -> None:
+        body = {"reason": "started", "threadId": event.thread.id}
+        self._session.outbox.event("thread", body)
+
+    def _thread_ended(self, event: ThreadEnded) -> None:
+        self._session.stops.leave(event.thread.id)
+        body = {"reason": "exited", "threadId": event.thread.id}
+        self._session.outbox.event("thread", body)
+
+    def _breakpoint_changed(self, event: BreakpointChanged) -> None:
+        self._session.breakpoints.changed(event.state, event.removed)
+
+    def _program_compiled(self, event: ProgramCompiled) -> None:
+        self._session.sources.compiled(event.executor, event.program)
+        self._session.modules.compiled(event.executor, event.program)
+
+    def _faults_changed(self, event: FaultsChanged) -> None:
+        self._session.exceptions.changed(event.problems)
+
+    def _output(self, event: Output) -> None:
+        self._session.outbox.output(event.category, event.text)
+
+    def _executor_lost(self, event: ExecutorLost) -> None:
+        session = self._session
+        session.sources.lost(event.executor)
+        session.modules.lost(event.executor)
+        if event.message:
+            session.outbox.output("console", f"{event.message}\n")
+        session.attach.lost(event.executor)
+
+    def _process_exited(self, event: ProcessExited) -> None:
+        self._session.lifecycle.process_exited(event.code)
+
+    def _logged(self, event: Logged) -> None:
         if self._session.outbox.behind:
             self._dropped += 1
             return
@@ -92,13 +114,14 @@ class EventTranslator:
             lost, self._dropped = self._dropped, 0
             what = f"{lost} log messages were dropped: the client reads more slowly than they come"
             self._session.outbox.output("console", f"{what}\n")
-        body: types.OutputEventBody = {"category": "console", "output": f"{text}\n"}
-        told = self._session.breakpoints.told(breakpoint)
+        body: types.OutputEventBody = {"category": "console", "output": f"{event.text}\n"}
+        told = self._session.breakpoints.told(event.breakpoint)
         if told is not None and "source" in told:
             body["source"], body["line"] = told["source"], told["line"]
         self._session.outbox.event("output", body)
 
-    def _stopped(self, thread: Thread, stopped: pb.Stopped) -> None:
+    def _stopped(self, event: StoppedEvent) -> None:
+        thread, stopped = event.thread, event.stopped
         self._session.stops.enter(thread, stopped)
         breakpoints = self._session.breakpoints
         if stopped.reason == pb.STOP_BREAKPOINT:
@@ -115,7 +138,7 @@ class EventTranslator:
         if stopped.message:
             body["text"] = stopped.message
         # Those of other users mean nothing to this client.
-        hit = [id for id in stopped.breakpoints if breakpoints.told(id) is not None]
+        hit = stopped.breakpoints and [id for id in stopped.breakpoints if breakpoints.told(id)]
         if hit:
             body["hitBreakpointIds"] = [breakpoints.client_id(id) for id in hit]
         self._session.outbox.event("stopped", body)

@@ -12,7 +12,8 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # A header that is longer than this is no header of ours.
 MAX_HEADER_BYTES = 1024
 _FIRST, _LAST = b"Content-Length: ", b"\r\n\r\n"
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+# Messages are trees of our own making: looking for circles would take longer than writing them.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
 class FramingError(Exception):

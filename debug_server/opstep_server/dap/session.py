@@ -51,7 +51,7 @@ class Pending:
     arguments: Any
     handler: rules.Handler
     rule: rules.Rule
-    task: asyncio.Task[None] | None = None
+    task: eager.Started | None = None
     began: float = 0.0
     answered: bool = False
     holding: bool = False
@@ -183,7 +183,7 @@ class Session:
             self.outbox.failure(seq, command, sentence, sentence)
             return
         handler, rule = found
-        if rule.ends_looking:
+        if rule.ends_looking and self._pending:
             self._cancel(p for p in self._pending.values() if p.rule.run is Run.LOOKING)
         pending = Pending(seq, command, message.get("arguments"), handler, rule)
         self._pending[seq] = pending
