@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from opstep_server import process, values
+from opstep_server import process
 from opstep_server.cli import exits, render
-from opstep_server.cli.catches import Catches, words
+from opstep_server.cli.catches import Catches
+from opstep_server.cli.names import Names
 from opstep_server.cli.screen import Screen
+from opstep_server.cli.told import Told
 from opstep_server.debugger import (
     BreakpointChanged,
     BreakpointState,
@@ -28,7 +29,6 @@ from opstep_server.debugger import (
     ExecutorJoined,
     ExecutorLost,
     FaultsChanged,
-    FaultSpec,
     LaunchTarget,
     Logged,
     Output,
@@ -53,20 +53,6 @@ _END_SECONDS = 1.5
 @dataclass(frozen=True)
 class Interrupted:
     """Ctrl-C came twice: give the prompt back although nothing stopped."""
-
-
-@dataclass
-class Names:
-    """What there is to complete and to suggest; outlives the executor."""
-
-    ops: set[str] = field(default_factory=set)
-    types: set[str] = field(default_factory=set)
-    variables: set[str] = field(default_factory=set)
-    # Where ops were made.
-    files: set[str] = field(default_factory=set)
-    lines: dict[str, set[int]] = field(default_factory=dict)
-    # Types of ops and of variables, by name.
-    about: dict[str, str] = field(default_factory=dict)
 
 
 class Session:
@@ -113,10 +99,7 @@ class Session:
         # Ctrl-C came while the command ran.
         self.interrupted = False
         self._news: asyncio.Queue[Event | Interrupted] = asyncio.Queue()
-        self._bound: set[int] = set()
-        # What was said about breakpoints that are bound to nothing.
-        self._told: dict[int, str] = {}
-        self._told_catches: dict[FaultSpec, str] = {}
+        self._told = Told(debugger, screen, self.names, self.catches)
         self._tasks: set[asyncio.Task[None]] = set()
         # How many programs' names are being asked for.
         self._learning = 0
@@ -267,7 +250,7 @@ class Session:
         self._running = True
 
     async def send_catches(self) -> None:
-        self._tell_catches(await self.debugger.set_exceptions(self.catches.specs()))
+        self._told.problems(await self.debugger.set_exceptions(self.catches.specs()))
 
     async def wait(
         self, going: Awaitable[None] | None = None, counted: bool = False
@@ -299,8 +282,7 @@ class Session:
                     self.select(event.thread)
                     self.show_stop(event.stopped)
                     await self._learned()
-                    self._tell_moved(event.stopped)
-                    self._tell_unbound(ended=False)
+                    self._told.at_stop(event.stopped)
                     return event.stopped
                 self._tell(event)
             return None
@@ -382,8 +364,7 @@ class Session:
         self.show_source()
 
     def show_breakpoint(self, state: BreakpointState) -> None:
-        self._told[state.id] = state.message
-        self.screen.line(render.breakpoint_line(state, self.hint(state)))
+        self._told.show(state)
 
     def show_source(self) -> None:
         if self.full_screen:
@@ -394,8 +375,7 @@ class Session:
             self.screen.source(text, frame.file)
 
     def hint(self, state: BreakpointState) -> str:
-        names = self.names
-        return render.nearest(state, names.ops | names.types, names.variables)
+        return self._told.hint(state)
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -415,10 +395,9 @@ class Session:
             self._learning += 1
             self._background(self._learn(ProgramRef(event.executor, event.program)))
         elif isinstance(event, BreakpointChanged):
-            if event.state.verified:
-                self._bound.add(event.state.id)
+            self._told.changed(event.state)
         elif isinstance(event, FaultsChanged):
-            self._tell_catches(event.problems)
+            self._told.problems(event.problems)
         elif isinstance(event, ExecutorLost):
             if event.message:
                 self._background(self._tell_lost(event.message))
@@ -444,7 +423,7 @@ class Session:
             self.script_code = event.code
             how = render.how_ended(event.code)
             self.screen.line(f"the script ended {how}", "bold" if event.code == 0 else "bold red")
-            self._tell_unbound(ended=True)
+            self._told.at_end()
         elif isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
             # Nobody waited for it.
             if self.stopped is None or self._thread is event.thread:
@@ -461,36 +440,6 @@ class Session:
         await asyncio.sleep(_END_SECONDS)
         if self._running:
             self.screen.line(message, "yellow")
-
-    def _tell_catches(self, problems: Sequence[str]) -> None:
-        for spec, problem in zip(self.catches.specs(), problems, strict=False):
-            if problem and problem != self._told_catches.get(spec):
-                self.screen.line(f"catching {words(spec)}: {problem}", "yellow")
-        self._told_catches = dict(zip(self.catches.specs(), problems, strict=False))
-
-    def _tell_moved(self, stopped: pb.Stopped) -> None:
-        """What there is to know of breakpoints that were bound since it was said last."""
-        if stopped.message.startswith("the condition of breakpoint"):
-            return  # That was said just now.
-        for state in self.debugger.breakpoints:
-            if state.verified and state.message and self._told.get(state.id) != state.message:
-                self._told[state.id] = state.message
-                place = render.where(state.spec)
-                self.screen.line(f"breakpoint {state.id} at {place}: {state.message}", "yellow")
-
-    def _tell_unbound(self, ended: bool) -> None:
-        """At a stop, what was not said before; at the end, all."""
-        for state in self.debugger.breakpoints:
-            if state.verified or state.id in self._bound or not state.spec.enabled:
-                continue
-            if ended or self._told.get(state.id) != state.message:
-                self._told[state.id] = state.message
-                why = render.why_not(state, self.hint(state))
-                if ended:
-                    why = re.sub(r" yet(?=$|;)", "", why)
-                place = render.where(state.spec)
-                bound = "was never bound" if ended else "is bound to no op"
-                self.screen.line(f"breakpoint {state.id} at {place} {bound}: {why}", "yellow")
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -509,14 +458,4 @@ class Session:
             return  # It ended meanwhile.
         finally:
             self._learning -= 1
-        names = self.names
-        for op in ops:
-            names.ops.add(op.name)
-            names.types.add(op.type)
-            names.about[op.name] = op.type
-            for line in op.stack:
-                names.files.add(line.file)
-                names.lines.setdefault(line.file, set()).add(line.line)
-            for var in op.outputs:
-                names.variables.add(var.name)
-                names.about.setdefault(var.name, values.type_name(var.dtype, var.dims))
+        self.names.learn(ops)

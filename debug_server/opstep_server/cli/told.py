@@ -1,0 +1,80 @@
+"""What there is to say of breakpoints and catches beside the stops: each thing once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from opstep_server.cli import render
+from opstep_server.cli.catches import Catches, words
+from opstep_server.cli.names import Names
+from opstep_server.cli.screen import Screen
+from opstep_server.debugger import BreakpointState, Debugger, FaultSpec
+from opstep_server.wire import debug_pb2 as pb
+
+
+class Told:
+    def __init__(self, debugger: Debugger, screen: Screen, names: Names, catches: Catches) -> None:
+        self._debugger = debugger
+        self._screen = screen
+        self._names = names
+        self._catches = catches
+        # Breakpoints that were bound once.
+        self._bound: set[int] = set()
+        # By breakpoint, and by filter.
+        self._messages: dict[int, str] = {}
+        self._problems: dict[FaultSpec, str] = {}
+
+    def show(self, state: BreakpointState) -> None:
+        self._messages[state.id] = state.message
+        self._screen.line(render.breakpoint_line(state, self.hint(state)))
+
+    def hint(self, state: BreakpointState) -> str:
+        names = self._names
+        return render.nearest(state, names.ops | names.types, names.variables)
+
+    def changed(self, state: BreakpointState) -> None:
+        if state.verified:
+            self._bound.add(state.id)
+
+    def at_stop(self, stopped: pb.Stopped) -> None:
+        """What was not said before."""
+        failed = stopped.message.startswith("the condition of breakpoint")
+        for state in self._debugger.breakpoints:
+            if not state.verified or not state.message or failed:
+                continue  # That a condition failed was said just now.
+            if self._is_new(state):
+                place = render.where(state.spec)
+                self._screen.line(f"breakpoint {state.id} at {place}: {state.message}", "yellow")
+        for state in self._unbound():
+            if self._is_new(state):
+                why = render.why_not(state, self.hint(state))
+                self._say_unbound(state, "is bound to no op", why)
+
+    def at_end(self) -> None:
+        for state in self._unbound():
+            why = re.sub(r" yet(?=$|;)", "", render.why_not(state, self.hint(state)))
+            self._say_unbound(state, "was never bound", why)
+
+    def problems(self, problems: Sequence[str]) -> None:
+        """A sentence for each fault filter that cannot be used, "" for the others."""
+        told = dict(zip(self._catches.specs(), problems, strict=False))
+        for spec, problem in told.items():
+            if problem and problem != self._problems.get(spec):
+                self._screen.line(f"catching {words(spec)}: {problem}", "yellow")
+        self._problems = told
+
+    def _unbound(self) -> list[BreakpointState]:
+        return [
+            state
+            for state in self._debugger.breakpoints
+            if state.spec.enabled and not state.verified and state.id not in self._bound
+        ]
+
+    def _is_new(self, state: BreakpointState) -> bool:
+        before, self._messages[state.id] = self._messages.get(state.id), state.message
+        return before != state.message
+
+    def _say_unbound(self, state: BreakpointState, bound: str, why: str) -> None:
+        place = render.where(state.spec)
+        self._screen.line(f"breakpoint {state.id} at {place} {bound}: {why}", "yellow")
