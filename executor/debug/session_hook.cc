@@ -217,7 +217,13 @@ void Session::BeforeOp(FrameEditor& frame) {
       }
     }
     if (work) Visit(work->before, thread, frame, &request);
-    if (request.reason || !request.breakpoints.empty()) Stop(thread, frame, std::move(request));
+    if (request.reason || !request.breakpoints.empty()) {
+      Stop(thread, frame, std::move(request));
+      // Whoever stopped here may have set something that looks at this very op.
+      Lock lock(mutex_);
+      if (!attached_) return;
+      work = Know(frame.plan()).At(frame.top()).work;
+    }
     if (!work) return;
     // After the stop: whoever stopped here may have edited what the op will overwrite.
     const Instruction* instruction = frame.top().instruction;

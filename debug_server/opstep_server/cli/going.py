@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from opstep_server.cli import places, render
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
-from opstep_server.debugger import DebuggerError, ResumeMode, StepUnit
+from opstep_server.debugger import (
+    BreakpointSpec,
+    DebuggerError,
+    ResumeMode,
+    SourceWhere,
+    StepUnit,
+)
 from opstep_server.wire import debug_pb2 as pb
 
 
@@ -49,6 +56,50 @@ async def finish(session: Session, args: str) -> None:
     if args not in modes:
         raise DebuggerError("write 'finish', 'finish iteration' or 'finish run'")
     await _step(session, "", modes[args], "op")
+
+
+async def iteration(session: Session, args: str) -> None:
+    await _step(session, args, "iteration", "op")
+
+
+async def until(session: Session, args: str) -> None:
+    if args:
+        await _go_to(session, args, "until", "run")
+    else:
+        await session.wait(session.go("run", until=await _lines_below(session)))
+
+
+async def advance(session: Session, args: str) -> None:
+    if not args:
+        raise DebuggerError("write 'advance WHERE [grad] [if CONDITION]', as for 'break'")
+    await _go_to(session, args, "advance", "continue")
+
+
+async def _go_to(session: Session, args: str, word: str, mode: ResumeMode) -> None:
+    session.stop  # noqa: B018  # Raises when there is nothing that could go on.
+    spec = places.parse(session, args, f"{word} WHERE [grad] [if CONDITION]")
+    if spec.log_message:
+        raise DebuggerError(f"'{word}' ends with a stop: 'break {args}' sets a log point")
+    try:
+        await session.wait(session.go(mode, until=[spec]))
+    except DebuggerError as error:
+        if session.stopped is None:
+            raise
+        place = render.where(spec)
+        raise DebuggerError(f"cannot go on to {place}: {error}; 'tbreak' waits for it") from error
+
+
+async def _lines_below(session: Session) -> list[BreakpointSpec]:
+    """The lines of the op's file behind its own on which ops were made."""
+    top = session.stop[1].frames[0]
+    if not top.file:
+        raise DebuggerError("this op has no Python line: 'nexti' goes to the next op")
+    ops = await session.debugger.ops(session.program())
+    stacks = (op.stack for op in ops if not op.forward_op)
+    lines = {line.line for stack in stacks for line in stack if line.file == top.file}
+    return [
+        BreakpointSpec(SourceWhere(top.file, line)) for line in sorted(lines) if line > top.line
+    ]
 
 
 async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:
@@ -101,5 +152,23 @@ COMMANDS = (
         "With 'iteration', to the block's next iteration, or behind the loop when there is none.\n"
         "With 'run', after the last op of the run.",
         finish,
+    ),
+    Command(
+        "iteration", ("it",), "iteration [TIMES]",
+        "to the next iteration of the block, or behind the loop",
+        "Outside of blocks, to the first op of the next run.\n" + _TIMES, iteration, repeats=True,
+    ),
+    Command(
+        "until", ("u",), "until [WHERE [grad] [if CONDITION]]",
+        "to a line below the current one, or to a place",
+        "Without WHERE it goes on up to an op of a later line of the same file: past what is left "
+        "of a loop, and\npast gradients. WHERE is as for 'break'.\n"
+        "Whatever happens it stops after the last op of the run.",
+        until, ("where", "clause"), repeats=True,
+    ),
+    Command(
+        "advance", ("adv",), "advance WHERE [grad] [if CONDITION]",
+        "go on to a place, once",
+        "WHERE is as for 'break'. It may be in a later run.", advance, ("where", "clause"),
     ),
 )  # fmt: skip

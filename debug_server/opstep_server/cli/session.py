@@ -21,6 +21,7 @@ from opstep_server.cli.screen import Screen
 from opstep_server.cli.told import Told
 from opstep_server.debugger import (
     BreakpointChanged,
+    BreakpointSpec,
     BreakpointState,
     ContinuedEvent,
     Debugger,
@@ -292,9 +293,12 @@ class Session:
             while not self._news.empty():
                 self._tell(self._news.get_nowait())
 
-    def go(self, mode: ResumeMode, unit: StepUnit = "line") -> Coroutine[Any, Any, None]:
+    def go(
+        self, mode: ResumeMode, unit: StepUnit = "line", until: Sequence[BreakpointSpec] = ()
+    ) -> Coroutine[Any, Any, None]:
         """Has the thread in view go on so, and the other stopped ones freely, if they may."""
-        return self._go(self.debugger.resume(self.thread.id, mode, unit), self._others())
+        resumed = self.debugger.resume(self.thread.id, mode, unit, until=until)
+        return self._go(resumed, self._others())
 
     def release(self) -> Coroutine[Any, Any, None]:
         """Has what is stopped go on, if it may, although the thread in view runs."""
