@@ -24,16 +24,22 @@ class Catches:
         """Makes these all that there are."""
         self._specs = {kind: [spec for spec in specs if spec.kind == kind] for kind in CATCHES}
 
+    def words(self) -> list[str]:
+        """As they are typed, one for each kind."""
+        return [_words(specs) for kind in CATCHES if (specs := self._specs.get(kind))]
+
     def off(self, kinds: Iterable[FaultKind]) -> None:
         for kind in kinds:
             self._specs.pop(kind, None)
 
 
-def words(spec: FaultSpec) -> str:
-    """As it is typed: `overflow 100 in fc_0* if step > 3`."""
-    text: str = spec.kind
-    if spec.limit is not None:
-        text += f" {spec.limit:g}" if float(f"{spec.limit:g}") == spec.limit else f" {spec.limit!r}"
-    if spec.ops:
-        text += f" in {spec.ops}"
-    return f"{text} if {spec.condition}" if spec.condition else text
+def _words(specs: Sequence[FaultSpec]) -> str:
+    """`overflow 100 in fc_0* relu if step > 3`: of one kind, which differ in their ops."""
+    first = specs[0]
+    text: str = first.kind
+    if first.limit is not None:
+        short = f"{first.limit:g}"
+        text += f" {short if float(short) == first.limit else repr(first.limit)}"
+    if first.ops:
+        text += " in " + " ".join(spec.ops for spec in specs)
+    return f"{text} if {first.condition}" if first.condition else text

@@ -6,7 +6,7 @@ import fnmatch
 import re
 
 from opstep_server import expr
-from opstep_server.cli.catches import CATCHES, words
+from opstep_server.cli.catches import CATCHES
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError, FaultKind, FaultSpec
@@ -29,7 +29,7 @@ async def catch(session: Session, args: str) -> None:
 
 
 def caught(session: Session) -> str:
-    return "catching " + (", ".join(map(words, session.catches.specs())) or "nothing")
+    return "catching " + (", ".join(session.catches.words()) or "nothing")
 
 
 def _kinds(text: str) -> list[FaultKind]:

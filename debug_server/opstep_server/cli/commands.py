@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opstep_server import expr
-from opstep_server.cli import breaking, ending, going, looking, showing, threads
+from opstep_server.cli import breaking, ending, going, looking, showing, stored, threads
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -20,6 +20,7 @@ COMMANDS: tuple[Command, ...] = (
     *ending.COMMANDS,
     *going.COMMANDS,
     *looking.COMMANDS,
+    *stored.COMMANDS,
     *threads.COMMANDS,
     *showing.COMMANDS,
     Command(

@@ -74,6 +74,8 @@ class Session:
         self.dropped_logs = 0
         self.frame = 0
         self.quitting = False
+        # Files whose commands are being run, the outermost first.
+        self.reading: list[str] = []
         # What a person wants to see: the full screen, or a prompt below what is there.
         self.full_screen = False
         self.panes = {"source", "listing", "tensors"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from opstep_server.cli import render
-from opstep_server.cli.catches import Catches, words
+from opstep_server.cli.catches import Catches
 from opstep_server.cli.names import Names
 from opstep_server.cli.screen import Screen
 from opstep_server.debugger import BreakpointState, Debugger, FaultSpec
@@ -61,7 +61,8 @@ class Told:
         told = dict(zip(self._catches.specs(), problems, strict=False))
         for spec, problem in told.items():
             if problem and problem != self._problems.get(spec):
-                self._screen.line(f"catching {words(spec)}: {problem}", "yellow")
+                what = f"{spec.kind} in {spec.ops}" if spec.ops else spec.kind
+                self._screen.line(f"catching {what}: {problem}", "yellow")
         self._problems = told
 
     def _unbound(self) -> list[BreakpointState]:
