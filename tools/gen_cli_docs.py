@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from opstep.cli.main import parser as executor_parser
-from opstep_server.cli.main import EXECUTOR_COMMANDS, parser as debugger_parser
+from opstep_server.cli.arguments import EXECUTOR_COMMANDS, parser as debugger_parser
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """# The command `opstep`
@@ -45,10 +45,13 @@ def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPars
 def _section(name: str, command: argparse.ArgumentParser) -> str:
     lines = ["", f"## opstep {name}", "", str(command.description), ""]
     lines += ["| argument | meaning |", "|---|---|"]
-    for action in command._actions:
-        metavar = action.metavar or ("" if action.option_strings else action.dest.upper())
-        words = " ".join([*action.option_strings[-1:], str(metavar)]).strip()
-        lines.append(f"| `{words}` | {action.help} |")
+    for group in command._action_groups:
+        if group.title not in ("positional arguments", "options"):
+            lines.append(f"| *{group.title}* | |")
+        for action in group._group_actions:
+            metavar = action.metavar or ("" if action.option_strings else action.dest.upper())
+            words = " ".join([*action.option_strings[-1:], str(metavar)]).strip()
+            lines.append(f"| `{words}` | {action.help} |")
     about, _, rest = (command.epilog or "").partition("examples:\n")
     examples, _, codes = rest.partition("\n\n")
     about, _, table = about.partition("\n\n")

@@ -21,7 +21,7 @@ import opstep
 from opstep import layers, ops
 from opstep.cli.main import parser
 from opstep.dot import dot
-from opstep_server.cli.main import EXECUTOR_COMMANDS
+from opstep_server.cli.arguments import EXECUTOR_COMMANDS
 from opstep_server.wire import program_pb2
 
 OPSTEP = [sys.executable, "-m", "opstep_server"]

@@ -49,7 +49,7 @@ async def attached(
         await there.executor.connect()
 
     monkeypatch.setattr(doorbell, "ring", ring)
-    attaching = asyncio.create_task(there.session.attach())
+    attaching = asyncio.create_task(there.session.begin())
     while not there.session.running:
         await asyncio.sleep(0.01)
     if program_after is not None:

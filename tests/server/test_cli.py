@@ -253,10 +253,13 @@ def test_the_commands_outside_of_the_debugger():
     shown = opstep("debug", "--help").stdout
     assert exits.help_text() in shown
     missing = opstep("debug", "--batch", "-ex", "run", "nowhere.py")
-    assert (missing.stdout, missing.stderr) == ("", "opstep: there is no script nowhere.py\n")
+    assert (missing.stdout, missing.stderr) == (
+        "",
+        "opstep: there is no script, model or program nowhere.py\n",
+    )
     assert missing.returncode == 2
     alone = opstep("debug")
-    assert alone.stderr.endswith("the following arguments are required: script\n")
+    assert alone.stderr.endswith("the following arguments are required: FILE\n")
     assert alone.returncode == 2
     assert opstep("debug", "-x", "nowhere", SCRIPT).returncode == 2
     assert opstep().returncode == 2

@@ -25,9 +25,28 @@ from opstep_server.wire import debug_pb2 as pb
 _PROGRAM_SECONDS = 2.0
 
 
-class AttachedSession(Session):
+class Visit(Session):
+    """With what runs by itself: it is left running, and never started."""
+
     leaves_running = True
 
+    def check_can_start(self) -> None:
+        raise self._not_stopped() if self._running else self.not_running()
+
+    async def end(self) -> None:
+        """Ends what is here, where its policy lets us, and says so."""
+        self._check_running()
+        await self.debugger.end_executors()
+        await self.wait()
+
+    async def close(self) -> None:
+        self._running = False  # Not ours to end.
+        self._unsubscribe()
+        await self.debugger.detach()
+        await super().close()
+
+
+class AttachedSession(Visit):
     def __init__(self, debugger: Debugger, pid: int, screen: Screen, batch: bool) -> None:
         super().__init__(debugger, LaunchTarget(""), screen, batch)
         self._pid = pid
@@ -35,12 +54,13 @@ class AttachedSession(Session):
         # A program is known, or none will come.
         self._settled = asyncio.Event()
 
-    async def attach(self) -> None:
+    async def begin(self) -> None:
         """Until the process is here; its script is then the one in view."""
         await self.send_catches()
         self._executor = await self.debugger.attach_pid(self._pid)
         argv = list(self._executor.hello.argv)
         self.target = LaunchTarget(argv[0] if argv else "")
+        self.file = self.target.program
         self._running = True
         offer = "'pause' stops it" if self._stops else "breakpoints with a 'log' message write"
         self.screen.line(
@@ -54,15 +74,6 @@ class AttachedSession(Session):
     def _stops(self) -> bool:
         """Its policy lets it be stopped."""
         return self._executor is None or self._executor.hello.policy != pb.POLICY_LOG_ONLY
-
-    def check_can_start(self) -> None:
-        raise self._not_stopped() if self._running else self.not_running()
-
-    async def end(self) -> None:
-        """Ends the process, if its policy lets us, and says so."""
-        self._check_running()
-        await self.debugger.end_executors()
-        await self.wait()
 
     async def signal(self, number: signal.Signals) -> None:
         raise DebuggerError(
@@ -83,12 +94,6 @@ class AttachedSession(Session):
     def _not_stopped(self) -> DebuggerError:
         hint = "'pause' stops it at its next op" if self._stops else "its policy is never to stop"
         return DebuggerError(f"process {self._pid} is running: {hint}")
-
-    async def close(self) -> None:
-        self._running = False  # Not ours to end.
-        self._unsubscribe()
-        await self.debugger.detach()
-        await super().close()
 
     def _take(self, event: Event) -> None:
         if isinstance(event, (ProgramCompiled, ExecutorLost)):

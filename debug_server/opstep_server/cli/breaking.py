@@ -184,7 +184,7 @@ WHERE is one of
   matmul            every op of that type
   fc_0*             every op whose name matches; * and ? stand for any characters
   train.py:12       every op that was made on that line of Python
-  12                the same, in the script
+  12                the same, in the script; of a saved program that line of its listing
   listing:7         the op on that line of the program's listing; listing:NAME:7 names the program
   #14               the op with that number
   block:while_0     the first op of the block that this op runs, each time that it is entered;

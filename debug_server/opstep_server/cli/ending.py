@@ -13,10 +13,10 @@ _WAYS = ("detach", "terminate")
 
 async def run(session: Session, args: str) -> None:
     if args:
-        raise DebuggerError("the script's arguments stand after it: opstep debug SCRIPT ARGS…")
+        raise DebuggerError("arguments stand behind the script: opstep debug SCRIPT ARGS…")
     session.check_can_start()
     if session.running:
-        again = "the script is running: end it and start it again? [y/N] "
+        again = f"the {session.what} is running: end it and start it again? [y/N] "
         if session.ask is not None and (await session.ask(again)) not in ("y", "yes"):
             return
         await session.end()
@@ -58,7 +58,7 @@ async def _way(session: Session) -> str:
     if session.ask is None or not session.running:
         return "terminate"
     answer = await session.ask(
-        "the script is still running: [t]erminate it, [d]etach from it or [S]tay? "
+        f"the {session.what} is still running: [t]erminate it, [d]etach from it or [S]tay? "
     )
     ways = [way for way in _WAYS if answer and way.startswith(answer)]
     return ways[0] if ways else "stay"

@@ -17,7 +17,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 async def continue_(session: Session, args: str) -> None:
     times = _count(args)
-    if session.running and session.stopped is None:
+    if session.stopped is None and (session.running or session.awaits):
         await session.wait(session.release())
         return
     for _ in range(times):

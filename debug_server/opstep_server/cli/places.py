@@ -154,6 +154,9 @@ def _first_word(text: str) -> tuple[str, str]:
 def _where(session: Session, text: str, gradients: bool) -> BreakpointSpec:
     if text.startswith("#"):
         return BreakpointSpec(_op(session, text))
+    if text.isdecimal() and session.target.module:
+        # A saved program has no script.
+        return BreakpointSpec(_listing(session, f"listing:{text}"))
     if text.isdecimal():
         return _line(session, session.target.program, int(text), gradients)
     if text == "listing" or text.startswith("listing:"):

@@ -60,11 +60,21 @@ class Session:
     # What is debugged goes on when the debugger ends.
     leaves_running = False
 
+    # It can wait although nothing runs: for processes that come by themselves.
+    awaits = False
+
     def __init__(
-        self, debugger: Debugger, target: LaunchTarget, screen: Screen, batch: bool
+        self,
+        debugger: Debugger,
+        target: LaunchTarget,
+        screen: Screen,
+        batch: bool,
+        file: str = "",
     ) -> None:
         self.debugger = debugger
         self.target = target
+        # The script, or the saved program that a module runs.
+        self.file = file or target.program
         self.screen = screen
         self.batch = batch
         self.catches = Catches()
@@ -94,6 +104,8 @@ class Session:
         # Processes that go on without us; one may come for the first time after that.
         self._left: set[int] = set()
         self._waiting = False
+        # Nothing runs and something will come, see `awaits`.
+        self._expects = False
         self._waits = 0
         self._counted = False
         self._interrupts = 0
@@ -112,7 +124,11 @@ class Session:
 
     @property
     def script(self) -> str:
-        return os.path.abspath(self.target.program)
+        return os.path.abspath(self.file)
+
+    @property
+    def what(self) -> str:
+        return "program" if self.target.module else "script"
 
     @property
     def running(self) -> bool:
@@ -181,14 +197,14 @@ class Session:
 
     def not_running(self) -> DebuggerError:
         if self._pid in self._left and process.alive(self._pid):
-            return DebuggerError(f"{self._goes_on()}, 'run' starts the script anew")
-        return DebuggerError("the script is not running: start it with 'run'")
+            return DebuggerError(f"{self._goes_on()}, 'run' starts the {self.what} anew")
+        return DebuggerError(f"the {self.what} is not running: start it with 'run'")
 
     def none_yet(self, what: str) -> DebuggerError:
         """Of what comes with the script's ops."""
         if not self._running:
-            return DebuggerError(f"{what} yet: start the script with 'run'")
-        return DebuggerError(f"{what} yet: 'pause' stops the script at its first op")
+            return DebuggerError(f"{what} yet: start the {self.what} with 'run'")
+        return DebuggerError(f"{what} yet: 'pause' stops the {self.what} at its first op")
 
     def _not_stopped(self) -> DebuggerError:
         if self._thread is not None and any(t.stopped for t in self.debugger.threads):
@@ -196,10 +212,13 @@ class Session:
                 f"{render.thread(self._thread)} is running: 'info threads' shows which are stopped"
             )
         return DebuggerError(
-            "the script is running Python code, not ops: 'continue' waits for its next op"
+            f"the {self.what} is running Python code, not ops: 'continue' waits for its next op"
         )
 
     # ---- running ---------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Before the first command."""
 
     def check_can_start(self) -> None:
         """Raises when there is nothing that could be started."""
@@ -270,7 +289,7 @@ class Session:
         try:
             if going is not None:
                 await going
-            while self._running:
+            while self._running or self._expects:
                 event = await self._news.get()
                 if isinstance(event, Interrupted):
                     if self._interrupts < 2:
@@ -424,11 +443,12 @@ class Session:
         if isinstance(event, ProcessExited):
             self._gone()
             if self._ending:
-                self.screen.line("the script was ended")
+                self.screen.line(f"the {self.what} was ended")
                 return
             self.script_code = event.code
             how = render.how_ended(event.code)
-            self.screen.line(f"the script ended {how}", "bold" if event.code == 0 else "bold red")
+            style = "bold" if event.code == 0 else "bold red"
+            self.screen.line(f"the {self.what} ended {how}", style)
             self._told.at_end()
         elif isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
             # Nobody waited for it.

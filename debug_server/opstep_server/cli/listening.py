@@ -1,0 +1,103 @@
+"""A terminal session that is the debug server itself: processes dial it, as they come and go."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Awaitable
+
+from opstep_server import access
+from opstep_server.cli.attached import Visit
+from opstep_server.cli.screen import Screen
+from opstep_server.cli.session import Interrupted
+from opstep_server.debugger import (
+    Debugger,
+    DebuggerError,
+    Event,
+    Executor,
+    ExecutorJoined,
+    ExecutorLost,
+    LaunchTarget,
+)
+from opstep_server.wire import debug_pb2 as pb
+
+Access = tuple[str | None, str | None, str | None]
+
+
+class ListeningSession(Visit):
+    """Running while there is a process; a wait lasts from the first that comes to the last."""
+
+    awaits = True
+
+    def __init__(
+        self, debugger: Debugger, address: str, keys: Access, screen: Screen, batch: bool
+    ) -> None:
+        super().__init__(debugger, LaunchTarget(""), screen, batch)
+        self._address = address
+        self._keys = keys
+
+    async def begin(self) -> None:
+        await self.send_catches()
+        endpoint = access.listening(self._address, *self._keys)
+        self._address = await self.debugger.listen(endpoint)
+        token = f" OPSTEP_TOKEN_FILE={endpoint.token_file}" if endpoint.token_file else ""
+        self.screen.line(
+            f"listening: processes started with OPSTEP_SERVER={self._address}{token} come here, "
+            "'continue' waits for them"
+        )
+
+    async def wait(
+        self, going: Awaitable[None] | None = None, counted: bool = False
+    ) -> pb.Stopped | None:
+        self._expects = not self._running
+        return await super().wait(going, counted)
+
+    async def interrupt(self) -> None:
+        if self._running:
+            await super().interrupt()
+        elif self._expects:
+            self._expects = False
+            self._news.put_nowait(Interrupted())
+
+    async def detach(self) -> None:
+        self._check_running()
+        self.screen.line("the processes go on without the debugger")
+        await self.debugger.detach()
+
+    async def signal(self, number: signal.Signals) -> None:
+        raise DebuggerError("no process was started here: send the signal from a shell")
+
+    def not_running(self) -> DebuggerError:
+        return DebuggerError(f"no process is here: 'continue' waits for one at {self._address}")
+
+    def none_yet(self, what: str) -> DebuggerError:
+        if not self._running:
+            return self.not_running()
+        return DebuggerError(f"{what} yet: 'pause' stops the processes at their next op")
+
+    def _not_stopped(self) -> DebuggerError:
+        return DebuggerError("nothing is stopped: 'pause' stops the processes at their next op")
+
+    def _take(self, event: Event) -> None:
+        if not isinstance(event, (ExecutorJoined, ExecutorLost)):
+            super()._take(event)
+        elif self._waiting:
+            self._news.put_nowait(event)
+        else:
+            self._tell(event)
+
+    def _tell(self, event: Event | Interrupted) -> None:
+        if isinstance(event, ExecutorJoined):
+            self._running, self._expects = True, False
+            self.screen.line(f"{_process(event.executor)} has come")
+        elif isinstance(event, ExecutorLost):
+            why = f": {event.message}" if event.message else ""
+            self.screen.line(f"{_process(event.executor)} has ended, or left{why}")
+            if not self.debugger.executors:
+                self._gone()
+        else:
+            super()._tell(event)
+
+
+def _process(executor: Executor) -> str:
+    return f"process {executor.pid} ({shlex.join(executor.hello.argv)})"
