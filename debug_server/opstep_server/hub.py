@@ -86,8 +86,8 @@ class Hub:
             task.cancel()
 
     def _emit(self, event: Event) -> None:
-        if isinstance(event, ThreadEnded):
-            self.breakpoints.forget_aims(event.thread.id)
+        if isinstance(event, ThreadEnded) and self.breakpoints.forget_aims(event.thread.id):
+            self._background(self.push_breakpoints())
         for take in list(self._users.values()):
             take(event)
 

@@ -104,7 +104,9 @@ async def ignore(session: Session, args: str) -> None:
     if visits:
         await session.debugger.update_breakpoint(id, hit_condition=f"> {visits}")
     what = "logs" if state.spec.log_message else "stops"
-    which = f"after its next {visits} visit{'' if visits == 1 else 's'}" if visits else "always"
+    which = "always"
+    if visits:
+        which = "after its next visit" if visits == 1 else f"after its next {visits} visits"
     session.screen.line(f"breakpoint {id} {what} {which}")
 
 

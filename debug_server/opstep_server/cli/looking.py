@@ -242,7 +242,8 @@ INFO = {
 
 async def info(session: Session, args: str) -> None:
     words = args.split()
-    topic = words[0] if words else ""
+    # As in other debuggers.
+    topic = {"b": "breakpoints", "t": "threads"}.get(words[0], words[0]) if words else ""
     matching = [name for name in INFO if topic and name.startswith(topic)]
     if topic in INFO:
         matching = [topic]

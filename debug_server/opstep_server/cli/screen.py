@@ -84,7 +84,9 @@ class PlainSink:
     width = 80
 
     def line(self, line: Line) -> None:
-        print(paint.plain(line), flush=True)
+        # In one piece, or the script's own might come between the text and its end.
+        sys.stdout.write(paint.plain(line) + "\n")
+        sys.stdout.flush()
 
     def output(self, text: str) -> None:
         sys.stdout.write(text)
