@@ -15,6 +15,7 @@
 #include "debug.grpc.pb.h"
 #include "debug/outgoing.h"
 #include "debug/socket.h"
+#include "debug/spare.h"
 
 namespace opstep {
 namespace {
@@ -283,12 +284,15 @@ bool Channel::Impl::Enqueue(proto::FromExecutor message) {
 
 void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
   unheard += queue.bytes();
-  const proto::FromExecutor message = queue.Take();
+  proto::FromExecutor message = queue.Take();
   unheard -= queue.bytes();
   Stream* const to = stream;
   writing = true;
   lock.unlock();
   const bool ok = to->Write(message);
+  if (message.reply().has_bytes()) {
+    Spare::Give(std::move(*message.mutable_reply()->mutable_bytes()->mutable_data()));
+  }
   lock.lock();
   writing = false;
   if (!ok) {

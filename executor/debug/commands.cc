@@ -143,7 +143,7 @@ proto::Reply AnswerStopped(const proto::Command& command, const Look& look,
   try {
     proto::Reply reply;
     reply.set_command(command.id());
-    if (!command.has_read_bytes()) ahead = {};
+    if (!command.has_read_bytes()) ahead.Reset();
     switch (command.command_case()) {
       case proto::Command::kGetVariables:
         GetVariables(look, command.get_variables(), reply.mutable_variables());

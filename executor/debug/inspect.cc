@@ -246,16 +246,20 @@ void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahea
       Cat(wanted.frame(), " ", wanted.op(), " ", wanted.expr().SerializeAsString());
   if (ahead.key != key) {
     const Asked asked(look, wanted);
-    ahead = {};
+    ahead.Reset();
     ahead.value = asked.Bind(wanted.expr())->Read(asked.env());
     ahead.key = key;
+    Spare::Keep();
   }
   const uint64_t total = ahead.value.bytes();
   OPSTEP_CHECK(wanted.offset() <= total, "byte ", wanted.offset(), " is not there: the value has ",
                total);
   out->set_total(total);
   const uint64_t count = std::min({wanted.count(), total - wanted.offset(), uint64_t{kMaxBytes}});
-  if (count > 0) out->set_data(ahead.value.as<char>() + wanted.offset(), count);
+  if (count == 0) return;
+  std::string data = Spare::Take();
+  data.assign(ahead.value.as<char>() + wanted.offset(), count);
+  out->set_data(std::move(data));
 }
 
 void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "debug.pb.h"
+#include "debug/spare.h"
 #include "runtime/hook.h"
 
 namespace opstep {
@@ -15,10 +16,17 @@ struct Look {
   const std::atomic<bool>& cancelled;
 };
 
-// A value that is read in pieces is computed once.
+// A value that is read in pieces is computed once, and the pieces' memory used again.
 struct ReadAhead {
   std::string key;
   Tensor value;
+
+  void Reset() {
+    key.clear();
+    value = {};
+    Spare::Drop();
+  }
+  ~ReadAhead() { Spare::Drop(); }
 };
 
 // Answers; called on the thread that runs. Throw Error.

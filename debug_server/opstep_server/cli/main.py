@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import opstep_server
+from opstep_server import allocation
 from opstep_server.cli import exits, saved
 from opstep_server.cli.arguments import EXECUTOR_COMMANDS, parse, problem
 from opstep_server.debugger import Debugger, DebuggerError, LaunchTarget
@@ -27,13 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and words[0] in EXECUTOR_COMMANDS:
         return _executor(words)
     args = parse(words)
-    if args.command in ("dap", "serve"):
-        return _adapter(args)
     if args.command == "ps":
         from opstep_server.cli.ps import ps
 
         return ps()
-    return _debug(args)
+    allocation.keep_freed()
+    return _adapter(args) if args.command in ("dap", "serve") else _debug(args)
 
 
 def _adapter(args: argparse.Namespace) -> int:

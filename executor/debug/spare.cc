@@ -1,0 +1,48 @@
+#include "debug/spare.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace opstep {
+namespace {
+
+// As many as are under way at a time; smaller ones are found again by malloc itself.
+constexpr size_t kMost = 16;
+constexpr size_t kSmallest = 64 << 10;
+
+std::mutex mutex;
+bool keeping = false;
+// Never destroyed: a channel's thread may outlive the statics.
+std::vector<std::string>& kept = *new std::vector<std::string>;
+
+}  // namespace
+
+void Spare::Keep() {
+  std::lock_guard lock(mutex);
+  keeping = true;
+}
+
+void Spare::Drop() {
+  std::vector<std::string> dropped;
+  std::lock_guard lock(mutex);
+  keeping = false;
+  dropped.swap(kept);
+}
+
+std::string Spare::Take() {
+  std::lock_guard lock(mutex);
+  if (kept.empty()) return {};
+  std::string memory = std::move(kept.back());
+  kept.pop_back();
+  memory.clear();
+  return memory;
+}
+
+void Spare::Give(std::string memory) {
+  if (memory.capacity() < kSmallest) return;
+  std::lock_guard lock(mutex);
+  if (keeping && kept.size() < kMost) kept.push_back(std::move(memory));
+}
+
+}  // namespace opstep
