@@ -2,77 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import select
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).parent
-# Ctrl-C becomes a signal only for those whose controlling terminal it is.
-START = """
-import fcntl, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from opstep_server.cli.main import main
-sys.exit(main())
-"""
-
-
-class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        self.process = process
-        self._descriptor = descriptor
-        self._pending = ""
-        self.raw = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def expect(self, pattern: str, seconds: float = 20) -> str:
-        """Reads until the pattern came, colours and cursor movements taken out."""
-        deadline = time.monotonic() + seconds
-        while not (found := re.search(pattern, self._pending)):
-            assert time.monotonic() < deadline, f"no {pattern!r} in {self._pending[-2000:]!r}"
-            if select.select([self._descriptor], [], [], 0.1)[0]:
-                try:
-                    text = os.read(self._descriptor, 1 << 16).decode(errors="replace")
-                except OSError:
-                    text = ""  # The other side is gone.
-                    time.sleep(0.05)
-                self.raw += text
-                self._pending += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-                if "\x1b[6n" in text:
-                    self.type("\x1b[1;1R")  # Where the cursor is: what a terminal answers.
-        self._pending = self._pending[found.end() :]
-        return found[0]
-
-
-@contextlib.contextmanager
-def terminal(*args: str, script: str = "scripted_train.py", **env: str) -> Iterator[Terminal]:
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", START, "debug", script, *args],
-        cwd=HERE,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", **env},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    try:
-        yield Terminal(process, ours)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+from at_terminal import terminal
 
 
 def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
@@ -193,7 +129,7 @@ def test_the_script_sees_the_terminal(tmp_path: Path):
 
 
 def test_long_lines_break_at_words(tmp_path: Path):
-    with terminal(XDG_STATE_HOME=str(tmp_path), COLUMNS="80") as t:
+    with terminal(XDG_STATE_HOME=str(tmp_path), size=(80, 24)) as t:
         t.expect(r"\(opstep\)")
         t.type("help\r")
         shown = t.expect(r"(?s)break WHERE.*(?=-- \d+ more lines)")

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.filters import completion_is_selected
+from prompt_toolkit.filters import completion_is_selected, is_searching
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.search import accept_search
 
 from opstep_server.cli.completion import CommandCompleter
 from opstep_server.cli.screen import TerminalSink
@@ -99,13 +100,26 @@ class Prompt:
             await _page(rows, self._sink)
 
 
-def _keys() -> KeyBindings:
+def editing_keys() -> KeyBindings:
+    """What Enter means while a word or an older command is chosen; in every face."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=completion_is_selected)
     def _(event: KeyPressEvent) -> None:
         # Takes the word; the next Enter runs the command.
         event.current_buffer.complete_state = None
+
+    @keys.add("enter", filter=is_searching)
+    def _(event: KeyPressEvent) -> None:
+        # Runs what was found, as shells do.
+        accept_search()
+        event.current_buffer.validate_and_handle()
+
+    return keys
+
+
+def _keys() -> KeyBindings:
+    keys = editing_keys()
 
     @keys.add("c-x", "a")
     @keys.add("c-x", "c-a")

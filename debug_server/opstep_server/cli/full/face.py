@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from prompt_toolkit.application import Application
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import completion_is_selected
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -26,6 +25,7 @@ from opstep_server.cli.completion import CommandCompleter
 from opstep_server.cli.full.layout import layout
 from opstep_server.cli.full.panes import Pane, style
 from opstep_server.cli.full.view import View
+from opstep_server.cli.prompt import PROMPT, editing_keys
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
     BreakpointChanged,
@@ -36,10 +36,11 @@ from opstep_server.debugger import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-PROMPT = "(opstep) "
 PANES = ("source", "listing", "tensors", "console")
 
 _COMMANDS = {"f10": "next", "f11": "step", "f23": "finish", "f7": "stepi", "f8": "nexti"}
+# Steps of many may come faster than anybody can look at them.
+_REFRESH_SECONDS = 0.05
 _CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, BreakpointChanged)
 _STYLE = Style.from_dict(
     {
@@ -90,6 +91,7 @@ class FullScreen:
         self._app.ttimeoutlen = 0.05
         self._task: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._changed = False
         self._stack = contextlib.ExitStack()
 
     async def __aenter__(self) -> FullScreen:
@@ -156,16 +158,17 @@ class FullScreen:
     # ---- what happens ----------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        changed = isinstance(event, _CHANGES)
-        if changed and (self._refreshing is None or self._refreshing.done()):
-            self._refreshing = asyncio.create_task(self._refresh_soon())
+        if isinstance(event, _CHANGES):
+            self._changed = True
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = asyncio.create_task(self._refresh())
         self._app.invalidate()
 
-    async def _refresh_soon(self) -> None:
-        """Steps may come faster than anybody can look at them."""
-        self._view.mark()
-        await asyncio.sleep(0.05)
-        await self.after()
+    async def _refresh(self) -> None:
+        while self._changed:
+            self._changed = False
+            await asyncio.sleep(_REFRESH_SECONDS)
+            await self.after()
 
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.strip()
@@ -181,7 +184,7 @@ class FullScreen:
     # ---- keys ------------------------------------------------------------------------------------
 
     def _keys(self) -> KeyBindings:
-        keys = KeyBindings()
+        keys = editing_keys()
 
         def bind(*names: str) -> Callable[[Callable[[], None]], None]:
             def add(action: Callable[[], None]) -> None:
@@ -208,11 +211,6 @@ class FullScreen:
         bind("escape", "up")(lambda: self._move(-1))
         bind("escape", "down")(lambda: self._move(1))
         bind("c-l")(lambda: self._app.renderer.clear())
-
-        @keys.add("enter", filter=completion_is_selected)
-        def _(event: KeyPressEvent) -> None:
-            # Takes the word; the next Enter runs the command.
-            event.current_buffer.complete_state = None
 
         return keys
 

@@ -24,6 +24,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput
+from prompt_toolkit.widgets import SearchToolbar
 
 from opstep_server.cli.full.panes import Pane
 from opstep_server.cli.full.view import View
@@ -49,14 +50,20 @@ def layout(
     source = _pane("source", view.source, 4, shown, title)
     listing = _pane("listing", view.listing, 3, shown, title)
     tensors = _pane("tensors", view.tensors, 3, shown, title)
+    search = SearchToolbar()
     line = Window(
-        BufferControl(buffer, [BeforeInput(prompt), AppendAutoSuggestion()]),
+        BufferControl(
+            buffer,
+            [BeforeInput(prompt), AppendAutoSuggestion()],
+            search_buffer_control=search.control,
+            preview_search=True,
+        ),
         height=Dimension(min=1, max=4),
         wrap_lines=True,
         dont_extend_height=True,
     )
     console = HSplit(
-        [_title("console", title), Window(view.console, height=Dimension(min=1)), line],
+        [_title("console", title), Window(view.console, height=Dimension(min=1)), line, search],
         height=Dimension(weight=4),
     )
     wide = HSplit(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.controls import UIContent, UIControl
@@ -68,16 +68,16 @@ class Pane(UIControl):
 class CodePane(Pane):
     """Numbered lines around a cursor, with the current one and breakpoints marked."""
 
-    def __init__(self, empty: str) -> None:
+    def __init__(self, empty: str, stopped: Callable[[], bool]) -> None:
         self._empty = empty
+        # Whether the current line is where we are, or where we were: the script runs.
+        self._stopped = stopped
         self._lines: Sequence[Line] = ()
         self.current = 0
         # What F9 is about; from 1.
         self.cursor = 1
         # By line, the sign of a breakpoint.
         self.marks: Mapping[int, str] = {}
-        # Where we are, or were: the script runs.
-        self.stopped = False
         self._top = 0
 
     def show(self, lines: Sequence[Line], current: int) -> None:
@@ -118,13 +118,12 @@ class CodePane(Pane):
         here = number == self.current
         mark = self.marks.get(number, " ")
         arrow = "▶" if here else " "
-        head = "bold yellow" if here and self.stopped else FAINT
+        current = here and self._stopped()
         row: Line = [
             ("bold red", mark),
-            (head, f"{arrow}{number:>{digits}}  "),
+            (FAINT, f"{arrow}{number:>{digits}}  "),
             *self._lines[number - 1],
         ]
-        current = here and self.stopped
         chosen = self.active and number == self.cursor
         if not current and not chosen:
             return row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from opstep_server import values
 from opstep_server.cli import paint, render
@@ -30,8 +31,8 @@ _SCOPES = (("inputs", pb.SCOPE_INPUTS), ("outputs", pb.SCOPE_OUTPUTS))
 class View:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.source = CodePane("no source to show")
-        self.listing = CodePane("no program yet")
+        self.source = CodePane("no source to show", self._stopped)
+        self.listing = CodePane("no program yet", self._stopped)
         self.tensors = TextPane()
         self.console = Console()
         self.file = session.script
@@ -40,6 +41,8 @@ class View:
         self._listed: ProgramRef | None = None
         self._listing: list[Line] = []
         self._ops: list[pb.OpInfo] = []
+        # What the marks were made from.
+        self._marked: object = None
 
     async def refresh(self) -> None:
         """After a stop or a command; what cannot be had is left away."""
@@ -53,13 +56,15 @@ class View:
         except DebuggerError as error:
             lines = [[(FAINT, str(error))]]  # It went on, or ended.
         self.tensors.show(lines)
-        self.mark()
+        self._mark()
 
-    def mark(self) -> None:
-        """What is known without asking: where it stands still, and breakpoints."""
-        stopped = self._session.stopped is not None
-        self.source.stopped = self.listing.stopped = stopped
+    def _mark(self) -> None:
+        """The breakpoints; ops are many, so only when something about them changed."""
         states = self._session.debugger.breakpoints
+        known = [(s.id, s.verified, replace(s.spec)) for s in states], self.file, self._listed
+        if known == self._marked:
+            return
+        self._marked = known
         file = os.path.realpath(self.file)
         self.source.marks = {
             state.spec.where.line: _sign(state)
@@ -83,6 +88,9 @@ class View:
         return text, next((state for state in states if state.spec.where == where), None)
 
     # ---- inside ----------------------------------------------------------------------------------
+
+    def _stopped(self) -> bool:
+        return self._session.stopped is not None
 
     def _frame(self) -> pb.StackFrame | None:
         stopped = self._session.stopped
