@@ -66,7 +66,7 @@ def test_history_is_there_in_the_next_session(tmp_path: Path):
         t.shows(r"^\(opstep\) info breakpoints$")
         assert t.style("o breakpoints").fg != "default"
         t.type("\x05\r")
-        t.shows(r"(?s)breakpoint 1 at first_name.*breakpoint 1 at first_name")
+        t.shows(r"^1 +break +yes +0 +first_name")
         t.type("history\r")
         t.shows(
             r"^ +1  break first_name\n +2  info breakpoints\n +3  quit\n +4  break first_name\n"
@@ -151,6 +151,17 @@ def test_lines_follow_the_width_of_the_terminal(tmp_path: Path):
         t.resize(120, 24)
         t.type("stepi\r")
         t.shows(r"^stopped at op #3 log_0 .*run 1: step$")
+
+
+def test_what_is_typed_while_a_command_runs_waits_for_the_prompt(tmp_path: Path):
+    go = tmp_path / "go"
+    with terminal(XDG_STATE_HOME=str(tmp_path), SCRIPT_WAITS_FOR=str(go)) as t:
+        t.shows(r"^\(opstep\)")
+        t.type("run\r")
+        t.shows(r"^waiting$")
+        t.type("print 1 +")
+        go.touch()
+        t.shows(r"^the script ended with exit code 0\n\(opstep\) print 1 \+$")
 
 
 def test_what_the_script_prints_does_not_tear_the_prompt(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import termios
 from collections.abc import Iterator
 
 from prompt_toolkit import PromptSession
@@ -76,7 +77,11 @@ class Prompt:
         """One command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
         # Only around the prompt: it writes late, and the script beside it at once.
         with patch_stdout(raw=True):
-            return await self._prompt.prompt_async(PROMPT)
+            self._sink.prompting = True
+            try:
+                return await self._prompt.prompt_async(PROMPT)
+            finally:
+                self._sink.prompting = False
 
     async def ask(self, question: str) -> str:
         ask: PromptSession[str] = PromptSession()
@@ -89,7 +94,8 @@ class Prompt:
         if self._session.screen.paging:
             self._sink.begin_pages()
         try:
-            yield
+            with _without_echo():
+                yield
         finally:
             self._sink.end_pages()
 
@@ -98,6 +104,23 @@ class Prompt:
         rows, self._sink.waiting = self._sink.waiting, []
         if rows:
             await _page(rows, self._sink)
+
+
+@contextlib.contextmanager
+def _without_echo() -> Iterator[None]:
+    """What is typed while a command runs waits for the prompt, and is shown there."""
+    try:
+        before = termios.tcgetattr(0)
+        silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+        termios.tcsetattr(0, termios.TCSANOW, silent)
+    except termios.error:
+        yield  # The terminal is gone.
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSANOW, before)
 
 
 def editing_keys() -> KeyBindings:

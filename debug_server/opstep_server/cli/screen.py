@@ -106,6 +106,8 @@ class TerminalSink:
         self.waiting: list[Line] = []
         # The script left the cursor in the middle of a line.
         self._inside = False
+        # A prompt stands below, which only whole lines may move.
+        self.prompting = False
 
     @property
     def colour(self) -> bool:
@@ -163,4 +165,5 @@ class TerminalSink:
     def output(self, text: str) -> None:
         self._inside = not text.endswith("\n")
         sys.stdout.write(text)
-        sys.stdout.flush()
+        if not self.prompting:
+            sys.stdout.flush()
