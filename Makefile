@@ -19,7 +19,7 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o 
 
 # The tests go one after the other, the fast ones first, whatever -j says.
 .NOTPARALLEL:
-.PHONY: help build demo test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
+.PHONY: help build demo pictures test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real pro
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
 	@$(PYTEST) -q -m vscode tests
+
+pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
+	@$(PY) tools/record_pictures.py
 
 bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the peers; one row: make bench ONLY=name
 	@$(PY) bench/run.py $(if $(ONLY),--only $(ONLY))

@@ -16,6 +16,6 @@ show() {
 show python examples/digits_mlp.py
 # A batch session that ends at a NaN exits with 1: anything else means that it was not found.
 status=0
-show opstep debug --batch -ex "catch nan" -ex run -ex where -ex "info op" \
-  -ex "print X.min(), isnan(out).sum()" examples/find_the_nan.py || status=$?
+show opstep debug --batch -ex "catch nan" -ex run -ex where -ex inputs examples/find_the_nan.py \
+  || status=$?
 [[ $status -eq 1 ]] || { echo "demo: no NaN was found (exit status $status)" >&2; exit 1; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -47,6 +48,7 @@ class Terminal:
         # What a terminal answers when it is asked, for instance where its cursor is.
         self.screen.write_process_input = self.type
         self._stream = pyte.Stream(self.screen)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
@@ -120,7 +122,7 @@ class Terminal:
         except OSError:
             time.sleep(0.05)  # The other side is gone.
             return False
-        text = data.decode(errors="replace")
+        text = self._decoder.decode(data)
         self.raw += text
         self._pending += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
         self._stream.feed(text)

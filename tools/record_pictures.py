@@ -1,0 +1,154 @@
+"""Writes the README's pictures of the terminal, docs/*.svg, from real runs: `make pictures`.
+
+With --check it only says whether their text is what is shown today.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pyte.screens import Char
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
+
+from opstep_server.cli import paint
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = "examples/find_the_nan.py"
+# What `make demo` ends with.
+COMMANDS = ("catch nan", "run", "where", "inputs")
+# Without the fonts that would be fetched: any monospaced one will do.
+FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
+    "Fira Code, ", ""
+)
+# A terminal's names for some colours.
+COLOURS = {"brown": "yellow", "brightbrown": "bright_yellow"}
+
+
+def find_the_nan() -> str:
+    """A batch that ends at a NaN, in the colours that a terminal would give its lines."""
+    options = [word for command in COMMANDS for word in ("-ex", command)]
+    words = ["debug", "--batch", *options, SCRIPT]
+    result = subprocess.run(
+        [sys.executable, "-m", "opstep_server", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    lines: list[paint.Line] = [[("bold", f"$ {shlex.join(['opstep', *words])}")]]
+    for text in result.stdout.splitlines():
+        if text.startswith("(opstep)"):
+            lines.append([("bold", text)])
+        elif text.startswith("stopped"):
+            lines.append(paint.stop(text, paint.FAULT))
+        elif re.match(r"\d", text):
+            lines.append(paint.source(text, str(ROOT / SCRIPT)))
+        else:
+            lines.append(paint.words(text, "none" if text.startswith("catching") else ""))
+    lines += [[("bold", "$ echo $?")], [("", str(result.returncode))]]
+    width = 106
+    rows = [row for line in lines for row in paint.wrap(line, width)]
+    return svg([Text.assemble(*((t, s) for s, t in row)) for row in rows], width, "opstep debug")
+
+
+def full_screen() -> str:
+    """The same place in the full screen."""
+    sys.path.insert(0, str(ROOT / "tests" / "server"))
+    from at_terminal import terminal
+
+    columns, rows = 130, 36
+    with (
+        tempfile.TemporaryDirectory() as state,
+        terminal(
+            script=SCRIPT,
+            options=("--tui",),
+            size=(columns, rows),
+            cwd=ROOT,
+            XDG_STATE_HOME=state,
+        ) as t,
+    ):
+        t.shows(r"^\(opstep\)$")
+        t.type("catch nan\r")
+        t.shows("catching nan")
+        t.press("F5")
+        t.shows(r"^ stopped .* NaN: ")
+        t.type("print X.min(), isnan(out).sum()\r")
+        t.shows(r"^isnan\(out\)\.sum\(\) = 5")
+        t.shows(r"^\(opstep\)$")
+        lines = [_row(t.screen.buffer[y], columns) for y in range(rows)]
+    return svg(lines, columns, "opstep debug --tui")
+
+
+def _row(row: Mapping[int, Char], columns: int) -> Text:
+    line = Text()
+    for style, chars in itertools.groupby((row[x] for x in range(columns)), _style):
+        line.append("".join(char.data for char in chars), style)
+    return line
+
+
+def _style(char: Char) -> str:
+    words = ["bold"] * char.bold + ["reverse"] * char.reverse + ["underline"] * char.underscore
+    colour = char.fg
+    if colour != "default":
+        colour = COLOURS.get(colour, colour.replace("bright", "bright_"))
+        words.append(f"#{colour}" if re.fullmatch(r"[0-9a-f]{6}", colour) else colour)
+    return " ".join(words)
+
+
+def svg(lines: list[Text], width: int, title: str) -> str:
+    console = Console(
+        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    return console.export_svg(
+        title=title, code_format=FORMAT, unique_id=title.split()[-1].strip("-")
+    )
+
+
+def text(picture: str) -> str:
+    """What can be read in a picture."""
+    rows: dict[float, list[tuple[float, str]]] = defaultdict(list)
+    for group in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}g"):
+        if not group.get("class", "").endswith("-matrix"):
+            continue
+        for piece in group:
+            place = float(piece.get("x", 0)), (piece.text or "").replace("\xa0", " ")
+            rows[float(piece.get("y", 0))].append(place)
+    lines = ("".join(word for _, word in sorted(rows[y])) for y in sorted(rows))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+PICTURES = {"find_the_nan.svg": find_the_nan, "full_screen.svg": full_screen}
+
+
+def main() -> int:
+    stale = []
+    for name, record in PICTURES.items():
+        path = ROOT / "docs" / name
+        picture = record()
+        if "--check" not in sys.argv:
+            path.write_text(picture)
+        elif text(path.read_text()) != text(picture):
+            stale.append(name)
+    if stale:
+        print(f"{', '.join(stale)}: not what is shown today: write 'make pictures'")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPSTEP_DOORBELL", "0")
+    sys.exit(main())
