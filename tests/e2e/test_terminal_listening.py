@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from piped import Terminal
 from remote import OPSTEP, PROGRAMS, SECONDS
 from test_security import make_certificate
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
-
-
-class Terminal:
-    """Commands go in by a pipe, one when the one before was seen to work."""
-
-    def __init__(self, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [*OPSTEP, "attach", *words],
-            cwd=PROGRAMS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-        )  # fmt: skip
-
-    def type(self, command: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{command}\n")
-
-    def expect(self, pattern: str) -> re.Match[str]:
-        assert self.process.stdout is not None
-        seen = ""
-        for line in self.process.stdout:
-            seen += line
-            if found := re.search(pattern, line):
-                return found
-        raise AssertionError(f"no {pattern!r} in {seen!r}")
 
 
 def start(script: str, server: str, **env: str) -> subprocess.Popen[bytes]:
@@ -47,7 +24,7 @@ def start(script: str, server: str, **env: str) -> subprocess.Popen[bytes]:
 
 
 def test_processes_come_and_go(tmp_path: Path):
-    terminal = Terminal("--listen", f"unix:{tmp_path}/server")
+    terminal = Terminal("attach", "--listen", f"unix:{tmp_path}/server")
     terminal.expect(r"listening: processes started with OPSTEP_SERVER=unix:\S+ come here")
     terminal.type("where")
     terminal.expect(r"error: no process is here: 'continue' waits for one at unix:")
@@ -69,7 +46,7 @@ def test_processes_come_and_go(tmp_path: Path):
 
 
 def test_two_processes_are_two_threads(tmp_path: Path):
-    terminal = Terminal("--listen", f"unix:{tmp_path}/server")
+    terminal = Terminal("attach", "--listen", f"unix:{tmp_path}/server")
     terminal.expect(r"listening")
     terminal.type("catch nan")
     terminal.type("continue")
@@ -87,7 +64,7 @@ def test_two_processes_are_two_threads(tmp_path: Path):
 
 
 def test_tcp_wants_the_token(tmp_path: Path):
-    terminal = Terminal("--listen", "127.0.0.1:0")
+    terminal = Terminal("attach", "--listen", "127.0.0.1:0")
     found = terminal.expect(r"OPSTEP_SERVER=(127\.0\.0\.1:\d+) OPSTEP_TOKEN_FILE=(\S+) come here")
     wrong = tmp_path / "token"
     wrong.write_text("not the token that it wants")
@@ -113,7 +90,7 @@ def test_beyond_this_machine_it_is_tls(tmp_path: Path):
     token.write_text("a-token-that-is-long-enough")
     token.chmod(0o600)
     terminal = Terminal(
-        "--listen", "0.0.0.0:0", "--token-file", str(token), "--tls-cert", str(cert),
+        "attach", "--listen", "0.0.0.0:0", "--token-file", str(token), "--tls-cert", str(cert),
         "--tls-key", str(key),
     )  # fmt: skip
     port = terminal.expect(r"OPSTEP_SERVER=0\.0\.0\.0:(\d+)")[1]

@@ -67,7 +67,7 @@ def test_the_script_shares_output_and_input(tmp_path: Path):
             "(opstep) run",
             "to stderr",
             shown,
-            "no newlinethe script ended with exit code 0",
+            "no newlinethe script ended with exit code 0, and ran no program",
         ]
 
 
@@ -170,3 +170,26 @@ def test_commands_of_the_command_line_keep_their_order(tmp_path: Path):
     )
     typed = [line for line in result.stdout.splitlines() if line.startswith("(opstep)")]
     assert typed == [f"(opstep) tbreak {op}" for op in ("log", "add", "matmul")]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def f(:", "the script ended with exit code 1, before it ran a program"),
+        ("print('nothing')", "the script ended with exit code 0, and ran no program"),
+        (
+            "import os; os.abort()",
+            "the script ended by signal 6 (SIGABRT), before it ran a program",
+        ),
+    ],
+)
+def test_a_script_that_runs_no_program(tmp_path: Path, source: str, said: str):
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    result = opstep("debug", str(script), stdin="run\nwhere\nrun\n")
+    lines = [line for line in result.stdout.splitlines() if line != "nothing"]
+    assert lines == [
+        "(opstep) run", said, "(opstep) where",
+        "error: the script has ended: 'run' starts it again", "(opstep) run", said,
+    ]  # fmt: skip
+    assert "opstep_server" not in result.stderr

@@ -10,8 +10,8 @@ import pytest
 import scripted
 from scripted import ScriptedExecutor, op
 
+from opstep_server.cli.launched import LaunchedSession
 from opstep_server.cli.screen import Screen
-from opstep_server.cli.session import Session
 from opstep_server.cli.shell import Shell
 from opstep_server.debugger import LaunchTarget, StoppedEvent
 from opstep_server.wire import debug_pb2 as pb
@@ -20,7 +20,9 @@ from opstep_server.wire import debug_pb2 as pb
 class Both:
     """A session whose script runs in two processes, both of which stand at an op."""
 
-    def __init__(self, session: Session, one: ScriptedExecutor, two: ScriptedExecutor) -> None:
+    def __init__(
+        self, session: LaunchedSession, one: ScriptedExecutor, two: ScriptedExecutor
+    ) -> None:
         self.session = session
         self.shell = Shell(session)
         self.one, self.two = one, two
@@ -32,7 +34,9 @@ class Both:
 def with_both(test: Callable[[Both], Awaitable[None]]) -> None:
     async def run() -> None:
         async with scripted.session() as s:
-            session = Session(s.debugger, LaunchTarget("x.py"), Screen(colour=False), batch=False)
+            session = LaunchedSession(
+                s.debugger, LaunchTarget("x.py"), Screen(colour=False), batch=False
+            )
             session._running = True
             one, two = await s.join(pid=1), await s.join(pid=2)
             for index, executor in enumerate((one, two), 1):

@@ -10,8 +10,8 @@ import pytest
 from opstep_server.cli import docs, paint
 from opstep_server.cli.commands import COMMANDS, find, help_lines
 from opstep_server.cli.completion import candidates
+from opstep_server.cli.launched import LaunchedSession
 from opstep_server.cli.screen import Screen
-from opstep_server.cli.session import Session
 from opstep_server.debugger import BreakpointSpec, Debugger, LaunchTarget, PatternWhere
 from opstep_server.functions import FUNCTIONS
 from opstep_server.wire import debug_pb2 as pb
@@ -72,7 +72,7 @@ def test_wrapped_lines_keep_their_column():
     assert wrap(text, 80) == [text]
 
 
-def completed(session: Session, text: str, visible: pb.Names | None = None) -> list[str]:
+def completed(session: LaunchedSession, text: str, visible: pb.Names | None = None) -> list[str]:
     return [candidate.word for candidate in candidates(session, text, visible)]
 
 
@@ -84,7 +84,7 @@ def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     async def run() -> None:
         debugger = Debugger()
-        session = Session(debugger, LaunchTarget("x.py"), Screen(colour=False), batch=False)
+        session = LaunchedSession(debugger, LaunchTarget("x.py"), Screen(colour=False), batch=False)
         session.names.ops |= {"fc_0.matmul", "fc_0.add", "relu_0"}
         session.names.types |= {"matmul", "add", "relu"}
         session.names.variables |= {"fc_0.w", "fc_0.out"}

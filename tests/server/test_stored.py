@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opstep_server.cli.commands import find
+from opstep_server.cli.launched import LaunchedSession
 from opstep_server.cli.screen import Screen
-from opstep_server.cli.session import Session
 from opstep_server.debugger import BreakpointSpec, Debugger, DebuggerError, FaultSpec, LaunchTarget
 
 COMMANDS = [
@@ -47,17 +47,17 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "train.py"
 
 
-def new_session(script: Path) -> Session:
-    return Session(Debugger(), LaunchTarget(str(script)), Screen(colour=False), batch=False)
+def new_session(script: Path) -> LaunchedSession:
+    return LaunchedSession(Debugger(), LaunchTarget(str(script)), Screen(colour=False), batch=False)
 
 
-async def run(session: Session, *commands: str) -> None:
+async def run(session: LaunchedSession, *commands: str) -> None:
     for text in commands:
         word, _, args = text.partition(" ")
         await find(word).handler(session, args)
 
 
-def all_of(session: Session) -> tuple[list[BreakpointSpec], list[FaultSpec]]:
+def all_of(session: LaunchedSession) -> tuple[list[BreakpointSpec], list[FaultSpec]]:
     return [state.spec for state in session.debugger.breakpoints], session.catches.specs()
 
 

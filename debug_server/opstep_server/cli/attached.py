@@ -8,6 +8,7 @@ import shlex
 import signal
 
 from opstep_server import process
+from opstep_server.cli import render
 from opstep_server.cli.screen import Screen
 from opstep_server.cli.session import Interrupted, Session
 from opstep_server.debugger import (
@@ -29,9 +30,13 @@ class Visit(Session):
     """With what runs by itself: it is left running, and never started."""
 
     leaves_running = True
+    _way_out = "'quit' leaves it"
 
     def check_can_start(self) -> None:
         raise self._not_stopped() if self._running else self.not_running()
+
+    async def start(self) -> None:
+        self.check_can_start()
 
     async def end(self) -> None:
         """Ends what is here, where its policy lets us, and says so."""
@@ -75,6 +80,13 @@ class AttachedSession(Visit):
         """Its policy lets it be stopped."""
         return self._executor is None or self._executor.hello.policy != pb.POLICY_LOG_ONLY
 
+    async def detach(self) -> None:
+        self._check_running()
+        self.screen.line(render.goes_on(self._pid))
+        self._executor = None
+        self._gone()
+        await self.debugger.detach()
+
     async def signal(self, number: signal.Signals) -> None:
         raise DebuggerError(
             f"process {self._pid} was not started here: 'kill -INT {self._pid}' in a shell does it"
@@ -82,7 +94,7 @@ class AttachedSession(Visit):
 
     def not_running(self) -> DebuggerError:
         if process.alive(self._pid):
-            return DebuggerError(self._goes_on())
+            return DebuggerError(render.goes_on(self._pid))
         return DebuggerError(f"process {self._pid} has ended: 'quit' leaves the debugger")
 
     def none_yet(self, what: str) -> DebuggerError:

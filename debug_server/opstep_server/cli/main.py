@@ -119,7 +119,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 def _session(args: argparse.Namespace, screen: Screen, terminal: bool) -> Session:
-    from opstep_server.cli import attached, listening, session
+    from opstep_server.cli import attached, launched, listening
 
     debugger = Debugger()
     if args.command == "attach" and args.pid is not None:
@@ -134,7 +134,7 @@ def _session(args: argparse.Namespace, screen: Screen, terminal: bool) -> Sessio
         output="terminal" if terminal else "inherit",
         stdin="inherit" if args.batch and not sys.stdin.isatty() else "nothing",
     )
-    return session.Session(debugger, target, screen, args.batch, file=args.file)
+    return launched.LaunchedSession(debugger, target, screen, args.batch, file=args.file)
 
 
 def _end_on_signals() -> list[int]:

@@ -53,6 +53,11 @@ def thread(thread: Thread) -> str:
     return f"thread {thread.id} ({thread.name})"
 
 
+def goes_on(pid: int, later: str = "") -> str:
+    later = later or f"'opstep attach {pid}' comes back to it"
+    return f"process {pid} goes on without the debugger: {later}"
+
+
 def how_ended(code: int) -> str:
     """The end of a process; negative: by that signal."""
     if code >= 0:

@@ -5,6 +5,7 @@ One task runs the commands; the debugger's events come to `_take` on the same lo
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import os
@@ -13,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opstep_server import process
 from opstep_server.cli import exits, render
 from opstep_server.cli.catches import Catches
 from opstep_server.cli.names import Names
@@ -27,13 +27,10 @@ from opstep_server.debugger import (
     Debugger,
     DebuggerError,
     Event,
-    ExecutorJoined,
-    ExecutorLost,
     FaultsChanged,
     LaunchTarget,
     Logged,
     Output,
-    ProcessExited,
     ProgramCompiled,
     ProgramRef,
     ResumeMode,
@@ -47,8 +44,6 @@ from opstep_server.wire import debug_pb2 as pb
 _STEP_SECONDS = 0.1
 # A script that runs ops has stopped by then.
 _PAUSE_SECONDS = 0.2
-# How long a process may take from the end of its connection to its own.
-_END_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
@@ -56,10 +51,11 @@ class Interrupted:
     """Ctrl-C came twice: give the prompt back although nothing stopped."""
 
 
-class Session:
+class Session(abc.ABC):
     # What is debugged goes on when the debugger ends.
     leaves_running = False
-
+    # What else than wait can be done about one that runs no ops.
+    _way_out = "'interrupt' gives it the Ctrl-C, 'quit' ends it"
     # It can wait although nothing runs: for processes that come by themselves.
     awaits = False
 
@@ -100,9 +96,6 @@ class Session:
         self._running = False
         # We are ending it, and want to hear of nothing else.
         self._ending = False
-        self._pid = 0
-        # Processes that go on without us; one may come for the first time after that.
-        self._left: set[int] = set()
         self._waiting = False
         # Nothing runs and something will come, see `awaits`.
         self._expects = False
@@ -195,16 +188,12 @@ class Session:
 
     # ---- what there is not -----------------------------------------------------------------------
 
-    def not_running(self) -> DebuggerError:
-        if self._pid in self._left and process.alive(self._pid):
-            return DebuggerError(f"{self._goes_on()}, 'run' starts the {self.what} anew")
-        return DebuggerError(f"the {self.what} is not running: start it with 'run'")
+    @abc.abstractmethod
+    def not_running(self) -> DebuggerError: ...
 
+    @abc.abstractmethod
     def none_yet(self, what: str) -> DebuggerError:
-        """Of what comes with the script's ops."""
-        if not self._running:
-            return DebuggerError(f"{what} yet: start the {self.what} with 'run'")
-        return DebuggerError(f"{what} yet: 'pause' stops the {self.what} at its first op")
+        """Of what comes with ops."""
 
     def _not_stopped(self) -> DebuggerError:
         if self._thread is not None and any(t.stopped for t in self.debugger.threads):
@@ -217,47 +206,27 @@ class Session:
 
     # ---- running ---------------------------------------------------------------------------------
 
-    async def begin(self) -> None:
+    async def begin(self) -> None:  # noqa: B027
         """Before the first command."""
 
+    @abc.abstractmethod
     def check_can_start(self) -> None:
         """Raises when there is nothing that could be started."""
 
-    async def start(self) -> None:
-        self.script_code = None
-        await self.send_catches()
-        await self.wait(self._launch())
+    @abc.abstractmethod
+    async def start(self) -> None: ...
 
+    @abc.abstractmethod
     async def end(self) -> None:
-        """Ends the script, and says so."""
-        self._check_running()
-        self._ending = True
-        try:
-            await self.debugger.terminate()
-        finally:
-            self._ending = False
+        """Ends what runs, and says so."""
 
+    @abc.abstractmethod
     async def detach(self) -> None:
-        """Lets the script go on without us, and says so."""
-        self._check_running()
-        # Said first: from here on the script writes by itself.
-        self.screen.line(self._goes_on())
-        self._left.add(self._pid)
-        await self.debugger.detach()
-        await self.debugger.let_go()
-        self._gone()
+        """Lets it go on without us, and says so."""
 
-    def _goes_on(self) -> str:
-        later = f"'opstep attach {self._pid}' comes back to it"
-        if self._running and not self.debugger.executors:
-            later = "it has made no executor yet, and its first run may wait 10 s for a debugger"
-        return f"process {self._pid} goes on without the debugger: {later}"
-
+    @abc.abstractmethod
     async def signal(self, number: signal.Signals) -> None:
-        """To the script; then waits as after `continue`."""
-        self._check_running()
-        self.debugger.signal(number)
-        await self.wait()
+        """To what runs; then waits as after `continue`."""
 
     def _check_running(self) -> None:
         if not self._running:
@@ -266,10 +235,6 @@ class Session:
     def _gone(self) -> None:
         self._running = False
         self._thread = None
-
-    async def _launch(self) -> None:
-        self._pid = await self.debugger.launch(self.target)
-        self._running = True
 
     async def send_catches(self) -> None:
         self._told.problems(await self.debugger.set_exceptions(self.catches.specs()))
@@ -294,10 +259,9 @@ class Session:
                 if isinstance(event, Interrupted):
                     if self._interrupts < 2:
                         continue  # It came too late for the wait before.
-                    quitting = "leaves" if self.leaves_running else "ends"
                     self.screen.line(
-                        "still running, and stops at its next op: 'continue' waits for that, "
-                        f"'quit' {quitting} it"
+                        "still running Python code, and stops at its next op: 'continue' waits for "
+                        f"that, {self._way_out}"
                     )
                     return None
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
@@ -368,15 +332,16 @@ class Session:
         waits = self._waits
         await asyncio.sleep(_PAUSE_SECONDS)
         if self._waiting and waits == self._waits and self._interrupts == 1:
-            self.screen.line("pausing: the script will stop at its next op; Ctrl-C gives a prompt")
+            self.screen.line(
+                f"pausing: the {self.what} runs Python code, and stops at its next op; Ctrl-C "
+                "gives a prompt"
+            )
 
     async def close(self) -> None:
+        """Leaves whatever runs as it is."""
         for task in list(self._tasks):
             task.cancel()
-        # Whoever leaves does not want to hear how the script took it.
         self._unsubscribe()
-        if self._running:
-            await self.debugger.terminate()
         await self.debugger.close()
 
     # ---- showing ---------------------------------------------------------------------------------
@@ -405,12 +370,7 @@ class Session:
     # ---- events ----------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        if self._is_of_one_that_left(event):
-            if isinstance(event, ExecutorJoined):
-                self._background(self.debugger.detach(event.executor))
-        elif self._ending and isinstance(event, (StoppedEvent, ContinuedEvent, ExecutorLost)):
-            pass
-        elif isinstance(event, Output):
+        if isinstance(event, Output):
             self.screen.output(event.text)
         elif isinstance(event, Logged):
             self.screen.line(event.text, "yellow" if event.dropped else "")
@@ -423,9 +383,6 @@ class Session:
             self._told.changed(event.state)
         elif isinstance(event, FaultsChanged):
             self._told.problems(event.problems)
-        elif isinstance(event, ExecutorLost):
-            if event.message:
-                self._background(self._tell_lost(event.message))
         else:
             if isinstance(event, StoppedEvent):
                 self.fault = self.fault or exits.is_fault(event.stopped.reason)
@@ -434,23 +391,8 @@ class Session:
             else:
                 self._tell(event)
 
-    def _is_of_one_that_left(self, event: Event) -> bool:
-        thread = getattr(event, "thread", None)
-        executor = thread.executor if thread is not None else getattr(event, "executor", None)
-        return executor is not None and executor.pid in self._left
-
     def _tell(self, event: Event | Interrupted) -> None:
-        if isinstance(event, ProcessExited):
-            self._gone()
-            if self._ending:
-                self.screen.line(f"the {self.what} was ended")
-                return
-            self.script_code = event.code
-            how = render.how_ended(event.code)
-            style = "bold" if event.code == 0 else "bold red"
-            self.screen.line(f"the {self.what} ended {how}", style)
-            self._told.at_end()
-        elif isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
+        if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
             # Nobody waited for it.
             if self.stopped is None or self._thread is event.thread:
                 self.select(event.thread)
@@ -460,12 +402,6 @@ class Session:
                 self.screen.line(f"{render.thread(event.thread)} {stop}")
         elif isinstance(event, ContinuedEvent) and event.message:
             self.screen.line(f"the script went on by itself: {event.message}")
-
-    async def _tell_lost(self, message: str) -> None:
-        # A process that ends takes its connection along; that is told once, as its end.
-        await asyncio.sleep(_END_SECONDS)
-        if self._running:
-            self.screen.line(message, "yellow")
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,0 +1,3 @@
+"""Runs nothing of opstep."""
+
+print("nothing to see", flush=True)
