@@ -88,6 +88,7 @@ def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         session.names.ops |= {"fc_0.matmul", "fc_0.add", "relu_0"}
         session.names.types |= {"matmul", "add", "relu"}
         session.names.variables |= {"fc_0.w", "fc_0.out"}
+        session.names.blocks |= {"cond_0", "cond_0.true_block"}
         session.names.lines[str(tmp_path / "train.py")] = {2, 1}
         await debugger.add_breakpoint(BreakpointSpec(PatternWhere("add")))
         assert completed(session, "con") == ["condition", "continue"]
@@ -110,6 +111,15 @@ def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert completed(session, "print ou", pb.Names(slots=["out"])) == ["out"]
         assert set(FUNCTIONS) <= set(completed(session, "print "))
         assert completed(session, "catch n") == ["nan"]
+        assert completed(session, "catch nan i") == ["if", "in", "inf"]
+        assert completed(session, "catch nan in rel") == ["relu", "relu_0"]
+        assert completed(session, "catch nan in relu if fc_0.o") == ["fc_0.out"]
+        assert completed(session, "watch fc") == ["fc_0.out", "fc_0.w"]
+        assert completed(session, "watch fc_0.w h") == ["hits"]
+        assert completed(session, "watch fc_0.w if fc_0.o") == ["fc_0.out"]
+        assert completed(session, "b block:") == ["block:cond_0", "block:cond_0.true_block"]
+        assert completed(session, "b var:fc_0.w") == ["var:fc_0.w"]
+        assert completed(session, "advance re") == ["relu", "relu_0"]
         assert completed(session, "info p") == ["programs"]
         assert completed(session, "help ca") == ["catch"]
         assert completed(session, "delete ") == ["1"]

@@ -260,7 +260,7 @@ COMMANDS = (
         "stop after every op that writes a variable",
         "In any program and block; the stop says what was there before and what is now.\n"
         "With 'changed', only when its bytes became others.",
-        watch, ("expression", "clause"),
+        watch, ("variable", "clause"),
     ),
     *catching.COMMANDS,
 )  # fmt: skip

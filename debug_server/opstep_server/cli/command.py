@@ -11,8 +11,8 @@ from opstep_server.cli.session import Session
 Handler = Callable[[Session, str], Awaitable[None]]
 # What the words behind a command may become.
 Completes = Literal[
-    "", "where", "clause", "breakpoint", "thread", "catch", "expression", "file", "info", "layout",
-    "command",
+    "", "where", "clause", "variable", "op", "breakpoint", "thread", "catch", "expression", "file",
+    "info", "layout", "command",
 ]  # fmt: skip
 
 

@@ -101,8 +101,12 @@ def _kind(kinds: Completes | tuple[Completes, ...], args: str) -> Completes:
     """That of the word at the end: each has its own, and the last one all that follow."""
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     words = args.split(" ")
-    if "where" in kinds and len(words) > 1:
-        return "expression" if "if" in words[:-1] or "{" in args else "clause"
+    if len(words) > 1 and {"where", "variable", "catch"} & set(kinds):
+        if "if" in words[:-1] or "{" in args:
+            return "expression"
+        if "catch" not in kinds:
+            return "clause"
+        return "op" if "in" in words[:-1] else "catch"
     return kinds[min(len(words), len(kinds)) - 1]
 
 
@@ -113,7 +117,11 @@ def _words(session: Session, kind: Completes) -> dict[str, str]:
     if kind == "thread":
         return {str(thread.id): thread.name for thread in session.debugger.threads}
     if kind == "catch":
-        return dict.fromkeys((*CATCHES, "off"), "")
+        return {**dict.fromkeys((*CATCHES, "off"), ""), "if": "a condition", "in": "chosen ops"}
+    if kind == "op":
+        return _ops(session)
+    if kind == "variable":
+        return {name: session.names.about.get(name, "") for name in session.names.variables}
     if kind == "clause":
         return _CLAUSES
     if kind == "info":
@@ -143,6 +151,12 @@ def _in_expression(session: Session, text: str, visible: pb.Names) -> Iterator[C
 
 def _places(session: Session, typed: str) -> Iterator[Candidate]:
     """Types and names of ops; Python files, and behind the colon their lines that made ops."""
+    names = session.names
+    for start, known_names in (("block:", names.blocks), ("var:", names.variables)):
+        if typed.startswith(start):
+            about = {f"{start}{name}": names.about.get(name, "") for name in known_names}
+            yield from _matching(about, typed)
+            return
     file, colon, line = typed.rpartition(":")
     if colon:
         known = {render.path(each): each for each in session.names.lines}
@@ -151,9 +165,8 @@ def _places(session: Session, typed: str) -> Iterator[Candidate]:
         about = {str(number): linecache.getline(found, number).strip() for number in lines}
         yield from _matching(about, line, order=False)
         return
-    names = session.names
-    words = {name: names.about.get(name, "") for name in names.ops}
-    words |= dict.fromkeys(names.types, "all ops of the type")
+    words = _ops(session)
+    words |= {"block:": "the entries of a block", "var:": "what writes a variable"}
     words |= {f"{render.path(each)}:": "" for each in names.files | {session.script}}
     yield from _matching(words, typed)
     if typed:
@@ -161,6 +174,12 @@ def _places(session: Session, typed: str) -> Iterator[Candidate]:
             word = path.word if path.word.endswith(os.sep) else f"{path.word}:"
             if word not in words:
                 yield Candidate(word, path.start)
+
+
+def _ops(session: Session) -> dict[str, str]:
+    names = session.names
+    ops = {name: names.about.get(name, "") for name in names.ops}
+    return ops | dict.fromkeys(names.types, "all ops of the type")
 
 
 def _files(typed: str, endings: tuple[str, ...] = ()) -> Iterator[Candidate]:

@@ -16,6 +16,8 @@ class Names:
     ops: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
+    # Ops that run blocks, and with several each of them: "cond_0.true_block".
+    blocks: set[str] = field(default_factory=set)
     # Where ops were made.
     files: set[str] = field(default_factory=set)
     lines: dict[str, set[int]] = field(default_factory=dict)
@@ -27,6 +29,10 @@ class Names:
             self.ops.add(op.name)
             self.types.add(op.type)
             self.about[op.name] = op.type
+            if op.blocks:
+                self.blocks.add(op.name)
+            if len(op.blocks) > 1:
+                self.blocks.update(f"{op.name}.{block.name}" for block in op.blocks)
             for line in op.stack:
                 self.files.add(line.file)
                 self.lines.setdefault(line.file, set()).add(line.line)
