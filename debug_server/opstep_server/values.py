@@ -25,7 +25,7 @@ _FORMATS = {
     program_pb2.UINT8: ("B", 1),
     program_pb2.BOOL: ("?", 1),
 }
-_FLOATS = (
+FLOATS = (
     program_pb2.FLOAT32,
     program_pb2.FLOAT64,
     program_pb2.FLOAT16,
@@ -46,9 +46,9 @@ def describe(value: pb.Value, dtype: program_pb2.DataType | None = None) -> str:
     if kind == "b":
         return str(value.b)
     if kind == "i":
-        return str(value.i) if dtype is None else _bits(value.i, dtype)
+        return str(value.i) if dtype is None else bits(value.i, dtype)
     if kind == "f":
-        return number(value.f) if dtype is None else _bits(value.f, dtype)
+        return number(value.f) if dtype is None else bits(value.f, dtype)
     if kind == "s":
         return repr(value.s)
     if kind == "absent":
@@ -74,7 +74,7 @@ def as_array(tensor: pb.Tensor) -> str:
     """Text that is the same tensor in Python, of one that came with all its elements."""
     # NumPy has no bfloat16, and a float32 holds each of them.
     wide = program_pb2.FLOAT32 if tensor.dtype == program_pb2.BFLOAT16 else tensor.dtype
-    texts = [_exactly(element, wide) for element in elements(tensor)]
+    texts = [exactly(element, wide) for element in elements(tensor)]
     head = "np.array("
     nested = _nested(texts, list(tensor.dims), len(head)) if tensor.dims else texts[0]
     name = dtype_name(wide)
@@ -87,7 +87,7 @@ def as_number(value: float) -> str:
         single = struct.unpack("f", struct.pack("f", value))[0] == value
     except OverflowError:
         single = False
-    return _exactly(value, program_pb2.FLOAT32 if single else program_pb2.FLOAT64)
+    return exactly(value, program_pb2.FLOAT32 if single else program_pb2.FLOAT64)
 
 
 def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
@@ -100,6 +100,15 @@ def dtype_name(dtype: program_pb2.DataType) -> str:
     if dtype not in program_pb2.DataType.values():
         return f"dtype {int(dtype)}"
     return program_pb2.DataType.Name(dtype).lower()
+
+
+def element_bytes(dtype: program_pb2.DataType) -> int:
+    return _FORMATS[dtype][1] if dtype in _FORMATS else 0
+
+
+def count(tensor: pb.Tensor) -> int:
+    """How many elements it has, wherever they are."""
+    return math.prod(tensor.dims)
 
 
 def elements(tensor: pb.Tensor) -> list[Scalar]:
@@ -124,7 +133,7 @@ def number(value: Scalar) -> str:
     return str(value)
 
 
-def _bits(value: Scalar, dtype: program_pb2.DataType) -> str:
+def bits(value: Scalar, dtype: program_pb2.DataType) -> str:
     """`0x7fc00000`: the element as it lies in memory."""
     if dtype not in _FORMATS:
         return number(value)
@@ -134,7 +143,7 @@ def _bits(value: Scalar, dtype: program_pb2.DataType) -> str:
     return f"0x{struct.pack(f'>{code}', value).hex()}"
 
 
-def _exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
+def exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
     """The shortest text that reads as this element."""
     if not isinstance(value, float):
         return str(value)
@@ -149,11 +158,11 @@ def _exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
     return repr(value)
 
 
-def _describe_tensor(tensor: pb.Tensor, bits: bool) -> str:
+def _describe_tensor(tensor: pb.Tensor, raw: bool) -> str:
     parts = [type_name(tensor.dtype, tensor.dims)]
     if _in_line(tensor):
         known = elements(tensor)
-        texts = [_bits(e, tensor.dtype) if bits else number(e) for e in known]
+        texts = [bits(e, tensor.dtype) if raw else number(e) for e in known]
         parts.append(_nested(texts, list(tensor.dims)) if tensor.dims else texts[0])
     elif tensor.HasField("summary"):
         parts += _describe_summary(tensor.dtype, tensor.summary)
@@ -168,7 +177,7 @@ def _describe_summary(dtype: program_pb2.DataType, summary: pb.TensorSummary) ->
     parts = []
     if summary.nan + summary.inf < summary.count:
         low, high = summary.min, summary.max
-        if dtype not in _FLOATS:
+        if dtype not in FLOATS:
             low, high = int(low), int(high)
         parts += [f"mean {number(summary.mean)}", f"std {number(summary.std)}"]
         parts.append(f"[{number(low)}, {number(high)}]")

@@ -91,7 +91,7 @@ def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         session.names.blocks |= {"cond_0", "cond_0.true_block"}
         session.names.lines[str(tmp_path / "train.py")] = {2, 1}
         await debugger.add_breakpoint(BreakpointSpec(PatternWhere("add")))
-        assert completed(session, "con") == ["condition", "continue"]
+        assert completed(session, "con") == ["condition", "consumers", "continue"]
         assert set(completed(session, "")) == {command.name for command in COMMANDS}
         assert completed(session, "b fc") == ["fc_0.add", "fc_0.matmul"]
         assert completed(session, "b tr") == ["train.py:"]

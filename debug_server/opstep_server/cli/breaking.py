@@ -237,7 +237,7 @@ COMMANDS = (
         "turn breakpoints on", _NUMBERS, enable, "breakpoint",
     ),
     Command(
-        "disable", (), "disable [NUMBER…]",
+        "disable", ("dis",), "disable [NUMBER…]",
         "turn breakpoints off", _NUMBERS, disable, "breakpoint",
     ),
     Command(

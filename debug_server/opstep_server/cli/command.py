@@ -12,7 +12,7 @@ Handler = Callable[[Session, str], Awaitable[None]]
 # What the words behind a command may become.
 Completes = Literal[
     "", "where", "clause", "variable", "op", "breakpoint", "thread", "catch", "expression", "file",
-    "info", "layout", "command",
+    "info", "layout", "node", "command",
 ]  # fmt: skip
 
 

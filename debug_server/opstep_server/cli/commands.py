@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from opstep_server import expr
-from opstep_server.cli import breaking, ending, going, looking, showing, stored, threads
+from opstep_server.cli import (
+    breaking,
+    ending,
+    going,
+    graph,
+    listing,
+    looking,
+    printing,
+    showing,
+    stack,
+    stored,
+    tensors,
+    threads,
+)
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -19,7 +32,12 @@ COMMANDS: tuple[Command, ...] = (
     *breaking.COMMANDS,
     *ending.COMMANDS,
     *going.COMMANDS,
+    *stack.COMMANDS,
+    *listing.COMMANDS,
+    *printing.COMMANDS,
+    *tensors.COMMANDS,
     *looking.COMMANDS,
+    *graph.COMMANDS,
     *stored.COMMANDS,
     *threads.COMMANDS,
     *showing.COMMANDS,

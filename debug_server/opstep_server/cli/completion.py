@@ -82,7 +82,7 @@ def candidates(session: Session, text: str, visible: pb.Names | None = None) -> 
         return
     word, _, args = text.partition(" ")
     try:
-        kind = _kind(find(word).completes, args)
+        kind = _kind(find(word.partition("/")[0]).completes, args)
     except DebuggerError:
         return
     if kind == "expression":
@@ -122,6 +122,8 @@ def _words(session: Session, kind: Completes) -> dict[str, str]:
         return _ops(session)
     if kind == "variable":
         return {name: session.names.about.get(name, "") for name in session.names.variables}
+    if kind == "node":
+        return {**_ops(session), **_words(session, "variable")}
     if kind == "clause":
         return _CLAUSES
     if kind == "info":
@@ -139,6 +141,7 @@ def _in_expression(session: Session, text: str, visible: pb.Names) -> Iterator[C
     typed = match[0] if match else ""
     names = {name: session.names.about.get(name, "") for name in session.names.variables}
     names |= dict.fromkeys(visible.variables, "") | names
+    names |= {python.name: python.variable for python in visible.python} | names
     names |= dict.fromkeys(visible.slots, "of the op") | dict.fromkeys(visible.attributes, "")
     functions = {name: function.doc for name, function in FUNCTIONS.items()}
     yield from _matching({**functions, **SPECIAL_NAMES, **names}, typed)

@@ -21,7 +21,7 @@ NAME = "cyan"
 # As values are written: `nan` and `-inf` among elements, `5 NaN` in a summary.
 _NOT_FINITE = re.compile(r"(?<![\w.@'*/])(?:[-+]?(?:nan|inf)|\d+ (?:NaN|Inf))(?![\w.@'*/])")
 # `=> 12  `, or without the mark.
-_NUMBERED = re.compile(r"(?P<mark>=>|  )? *(?P<number>\d+) +")
+_NUMBERED = re.compile(r"(?P<mark>=>| >|  )?[ ●○]*(?P<number>\d+) +")
 _STOP = re.compile(
     r"(?P<how>(?:thread \d+ \(.*?\) )?stopped (?:at|after) op )(?P<op>#\d+ \S+)(?P<rest>.*)"
 )
@@ -74,7 +74,7 @@ def stop(text: str, style: str) -> Line:
 
 
 def source(text: str, file: str) -> Line:
-    """A numbered line of the file, as `render.around` or `render.source_line` gives it."""
+    """A numbered line of the file, as `render.numbered` or `render.source_line` gives it."""
     match = _NUMBERED.match(text)
     if match is None:
         return [("", text)]

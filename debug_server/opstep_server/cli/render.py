@@ -7,7 +7,7 @@ import fnmatch
 import linecache
 import os
 import signal
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from opstep_server import values
 from opstep_server.model import (
@@ -116,6 +116,22 @@ def op_line(op: pb.OpInfo) -> str:
     return text
 
 
+def op_row(op: pb.OpInfo) -> tuple[str, str, str, str, str]:
+    """Number, name, type, line and outputs, for a table."""
+    made = ", ".join(f"{var.name} {values.type_name(var.dtype, var.dims)}" for var in op.outputs)
+    return f"#{op.id}", op.name, op.type, op_place(op), f"→ {made}" if made else ""
+
+
+def size(count: int) -> str:
+    """`1.5 MB`; bytes up to a thousand of them."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            break
+        amount /= 1000
+    return f"{count} bytes" if unit == "bytes" else f"{amount:.3g} {unit}"
+
+
 def op_place(op: pb.OpInfo) -> str:
     return f"{path(op.stack[0].file)}:{op.stack[0].line}" if op.stack else ""
 
@@ -140,14 +156,15 @@ def source_line(file: str, line: int) -> str | None:
     return f"{line:<6}{text}" if text else None
 
 
-def around(lines: Sequence[str], current: int, context: int = 5) -> Iterator[str]:
-    """Numbered lines around `current` (from 1), which is marked."""
-    first = max(1, current - context)
-    last = min(len(lines), current + context)
+def numbered(
+    lines: Sequence[str], first: int, last: int, marks: Mapping[int, str], signs: Mapping[int, str]
+) -> Iterator[str]:
+    """Lines `first` to `last`, from 1, with their marks, of two characters, and signs, of one."""
     width = len(str(last))
     for number in range(first, last + 1):
-        mark = "=>" if number == current else "  "
-        yield f"{mark} {number:>{width}}  {lines[number - 1].rstrip()}".rstrip()
+        mark = marks.get(number, "  ")
+        text = lines[number - 1].rstrip()
+        yield f"{mark}{signs.get(number, ' ')} {number:>{width}}  {text}".rstrip()
 
 
 def place(spec: BreakpointSpec) -> str:

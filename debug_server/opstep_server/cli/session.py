@@ -12,10 +12,11 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opstep_server.cli import exits, render
 from opstep_server.cli.catches import Catches
+from opstep_server.cli.displays import Displays
 from opstep_server.cli.names import Names
 from opstep_server.cli.screen import Screen
 from opstep_server.cli.told import Told
@@ -39,6 +40,9 @@ from opstep_server.debugger import (
     Thread,
 )
 from opstep_server.wire import debug_pb2 as pb
+
+if TYPE_CHECKING:
+    from opstep_server.cli.listing import Listed
 
 # How long a step of many may take until Ctrl-C pauses it.
 _STEP_SECONDS = 0.1
@@ -79,6 +83,11 @@ class Session(abc.ABC):
         self.last_logs: dict[int, str] = {}
         self.dropped_logs = 0
         self.frame = 0
+        # Ops that were walked to along the data, the last one in view.
+        self.walked: list[pb.OpInfo] = []
+        self.displays = Displays()
+        # What 'list' showed last.
+        self.listed: Listed | None = None
         self.quitting = False
         # Files whose commands are being run, the outermost first.
         self.reading: list[str] = []
@@ -145,9 +154,19 @@ class Session(abc.ABC):
     def stopped(self) -> pb.Stopped | None:
         return self._thread.stopped if self._thread is not None else None
 
+    @property
+    def line_in_view(self) -> tuple[str, int]:
+        """A file and a line; "" when nobody's line made what is in view."""
+        if self.walked:
+            stack = self.walked[-1].stack
+            return (stack[0].file, stack[0].line) if stack else ("", 0)
+        frames = self.stop[1].frames
+        return (frames[self.frame].file, frames[self.frame].line) if frames else ("", 0)
+
     def select(self, thread: Thread) -> None:
         self._thread = thread
         self.frame = 0
+        self.walked.clear()
 
     @property
     def several(self) -> bool:
@@ -269,6 +288,7 @@ class Session(abc.ABC):
                     self.show_stop(event.stopped)
                     await self._learned()
                     self._told.at_stop(event.stopped)
+                    await self.displays.show(self)
                     return event.stopped
                 self._tell(event)
             return None
@@ -359,10 +379,10 @@ class Session(abc.ABC):
     def show_source(self) -> None:
         if self.full_screen:
             return  # It has a pane.
-        frame = self.stop[1].frames[self.frame] if self.stop[1].frames else None
-        text = render.source_line(frame.file, frame.line) if frame and frame.file else None
-        if frame is not None and text is not None:
-            self.screen.source(text, frame.file)
+        file, line = self.line_in_view
+        text = render.source_line(file, line) if file else None
+        if text is not None:
+            self.screen.source(text, file)
 
     def hint(self, state: BreakpointState) -> str:
         return self._told.hint(state)

@@ -113,8 +113,8 @@ class Shell:
         try:
             if text:
                 self._session.typed.append(text)
-                word, _, args = text.partition(" ")
-                command, args = find(word), args.strip()
+                word, slash, args = _split(text)
+                command, args = find(word), f"{slash}{args}".strip()
                 self._repeat = (command, args) if command.repeats else None
             elif self._repeat is not None:
                 command, args = self._repeat
@@ -152,6 +152,13 @@ class Shell:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """`print/x w` to the command, the stroke and the rest; mostly there is none."""
+    word, _, args = text.partition(" ")
+    name, slash, form = word.partition("/")
+    return (name, slash, f"{form} {args}") if slash else (word, "", args)
 
 
 async def _ask(face: Face, question: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 from opstep_server import values
-from opstep_server.cli import paint, render
+from opstep_server.cli import margin, paint, render
 from opstep_server.cli.full.panes import CodePane, Console, TextPane
 from opstep_server.cli.paint import FAINT, NAME, Line
 from opstep_server.cli.session import Session
@@ -16,8 +15,6 @@ from opstep_server.debugger import (
     BreakpointState,
     DebuggerError,
     ListingWhere,
-    OpWhere,
-    PatternWhere,
     ProgramRef,
     SourceWhere,
 )
@@ -65,15 +62,9 @@ class View:
         if known == self._marked:
             return
         self._marked = known
-        file = os.path.realpath(self.file)
-        self.source.marks = {
-            state.spec.where.line: _sign(state)
-            for state in states
-            if isinstance(state.spec.where, SourceWhere) and state.spec.where.file == file
-        }
-        self.listing.marks = {
-            line: _sign(state) for state in states for line in self._lines_of(state)
-        }
+        self.source.marks = margin.of_source(states, self.file)
+        if self._listed is not None:
+            self.listing.marks = margin.of_listing(states, self._listed, self._ops)
 
     def at(self, pane: CodePane) -> tuple[str, BreakpointState | None]:
         """The place under the pane's cursor as 'break' takes it, and the breakpoint there."""
@@ -129,30 +120,6 @@ class View:
             lines.append([("bold", title)])
             lines += _table(page)
         return lines
-
-    def _lines_of(self, state: BreakpointState) -> Iterator[int]:
-        """Those of the listing that the breakpoint is at."""
-        where = state.spec.where
-        if isinstance(where, ListingWhere) and where.program_name == self.program:
-            yield where.line
-        program = self._listed.event.program if self._listed is not None else 0
-        for op in self._ops:
-            if isinstance(where, OpWhere):
-                hit = (program, op.id) == (where.program, where.op)
-            elif isinstance(where, PatternWhere):
-                hit = op.type == where.pattern or fnmatch.fnmatchcase(op.name, where.pattern)
-            elif isinstance(where, SourceWhere):
-                place = where.file, where.line
-                hit = any((line.file, line.line) == place for line in op.stack)
-                hit = hit and (state.spec.gradients or not op.forward_op)
-            else:
-                hit = False
-            if hit:
-                yield op.listing_line
-
-
-def _sign(state: BreakpointState) -> str:
-    return "●" if state.spec.enabled and state.verified else "○"
 
 
 def _table(page: pb.Variables) -> Iterator[Line]:

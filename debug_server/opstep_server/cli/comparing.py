@@ -1,0 +1,147 @@
+"""Two tensors compared, by expressions that the executor computes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from opstep_server import values
+from opstep_server.cli import in_view, render
+from opstep_server.cli.session import Session
+from opstep_server.wire import debug_pb2 as pb
+
+# What is compared at once, so that large tensors need little memory beside them.
+_ELEMENTS = 1 << 22
+# NumPy's, of allclose.
+_ABSOLUTE, _RELATIVE = 1e-8, 1e-5
+
+
+@dataclass
+class Found:
+    different: int = 0
+    far: int = 0
+    first: list[int] | None = None
+    largest: float = 0.0
+    largest_at: list[int] = field(default_factory=list)
+    relative: float = 0.0
+    relative_at: list[int] = field(default_factory=list)
+
+
+async def compare(session: Session, a: str, b: str) -> None:
+    one = await in_view.evaluate(session, a, max_elements=1)
+    two = await in_view.evaluate(session, b, max_elements=1)
+    rows = [(a, values.describe(one)), (b, values.describe(two))]
+    for line in render.table(rows):
+        session.screen.line(line)
+    dims = _dims(one)
+    if dims != _dims(two):
+        session.screen.line("the shapes differ: cut slices of the same shape", "yellow")
+        return
+    if _dtype(one) != _dtype(two):
+        session.screen.line(f"the dtypes differ: {_dtype(one)} and {_dtype(two)}", "yellow")
+    count = math.prod(dims)
+    if not count:
+        session.screen.line("both are empty")
+        return
+    found = Found()
+    step = max(_ELEMENTS // max(count // dims[0], 1), 1) if dims else 1
+    for start in range(0, dims[0] if dims else 1, step):
+        part = f"[{start}:{start + step}]" if dims and step < dims[0] else ""
+        size = [min(step, dims[0] - start), *dims[1:]] if dims else []
+        await _compare(session, f"({a}){part}", f"({b}){part}", size, start, found)
+    await _tell(session, a, b, count, found)
+
+
+def _dims(value: pb.Value) -> list[int]:
+    return list(value.tensor.dims) if value.WhichOneof("kind") == "tensor" else []
+
+
+def _dtype(value: pb.Value) -> str:
+    kind = value.WhichOneof("kind") or ""
+    return values.dtype_name(value.tensor.dtype) if kind == "tensor" else "number"
+
+
+async def _compare(
+    session: Session, a: str, b: str, dims: list[int], start: int, found: Found
+) -> None:
+    """Adds what there is to tell of a part, which begins at `start` of the first axis."""
+
+    async def number(text: str) -> float:
+        value = await in_view.evaluate(session, text, max_elements=1)
+        kind = value.WhichOneof("kind")
+        if kind == "tensor":
+            return float(values.elements(value.tensor)[0])
+        return float(value.b if kind == "b" else value.i if kind == "i" else value.f)
+
+    async def place_of(text: str) -> list[int]:
+        if not dims:
+            return []
+        flat = int(await number(f"argmax({text})"))
+        index: list[int] = []
+        for size in reversed(dims):
+            flat, at = divmod(flat, size)
+            index.insert(0, at)
+        return [index[0] + start, *index[1:]]
+
+    unequal = f"(({a}) != ({b}))"
+    # NaN is not equal to itself.
+    both = f"(isnan({a}) & isnan({b}))"
+    unequal = f"({unequal} & ~{both})"
+    different = int(await number(f"{unequal}.sum()"))
+    if not different:
+        return
+    found.different += different
+    if found.first is None:
+        found.first = await place_of(unequal)
+    # Of whole numbers the difference might not fit.
+    apart = f"abs(({a}) * 1.0 - ({b}) * 1.0)"
+    sized = f"where(isfinite({apart}), {apart}, 0.0)"
+    if (largest := await number(f"{sized}.max()")) > found.largest:
+        found.largest, found.largest_at = largest, await place_of(sized)
+    # Divided by what is not zero; where it is, there is nothing relative.
+    share = f"({sized} / where(({b}) == 0, inf, abs(({b}) * 1.0)))"
+    share = f"where(isfinite({share}), {share}, 0.0)"
+    if (relative := await number(f"{share}.max()")) > found.relative:
+        found.relative, found.relative_at = relative, await place_of(share)
+    near = f"({apart} <= {_ABSOLUTE} + {_RELATIVE} * abs(({b}) * 1.0))"
+    found.far += int(await number(f"({unequal} & ~{near}).sum()"))
+
+
+async def _tell(session: Session, a: str, b: str, count: int, found: Found) -> None:
+    if found.first is None:
+        session.screen.line(f"equal: all {count} elements", "bold green")
+        return
+
+    async def pair(index: list[int]) -> str:
+        at = str(index) if index else ""
+        one = await in_view.evaluate(session, f"({a}){at}", max_elements=1)
+        two = await in_view.evaluate(session, f"({b}){at}", max_elements=1)
+        return f"{_digits(one)} and {_digits(two)}"
+
+    def at(index: list[int]) -> str:
+        return f" at {index}" if index else ""
+
+    share = f"{100 * found.different / count:.3g} %"
+    rows = [
+        ("different", f"{found.different} of {count} elements, {share}"),
+        ("first", f"{await pair(found.first)}{at(found.first)}"),
+    ]
+    if found.largest:
+        both = await pair(found.largest_at)
+        rows.append(("largest difference", f"{found.largest:.4g}{at(found.largest_at)}: {both}"))
+    if found.relative:
+        both = await pair(found.relative_at)
+        rows.append(("largest relative", f"{found.relative:.4g}{at(found.relative_at)}: {both}"))
+    close = f"within {_ABSOLUTE:g} + {_RELATIVE:g} * abs(B)"
+    if found.far:
+        rows.append(("close", f"no: {found.far} are not {close}"))
+    else:
+        rows.append(("close", f"yes: all are {close}"))
+    for line in render.table(rows):
+        session.screen.line(line)
+
+
+def _digits(value: pb.Value) -> str:
+    """All of them: two numbers that differ must not look the same."""
+    kind = value.WhichOneof("kind")
+    return values.as_number(value.f) if kind == "f" else values.describe(value)

@@ -1,0 +1,50 @@
+"""What is shown at each stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from opstep_server.cli.arrays import Format
+from opstep_server.debugger import DebuggerError
+
+if TYPE_CHECKING:
+    from opstep_server.cli.session import Session
+
+
+@dataclass
+class Display:
+    text: str
+    form: Format = ""
+    number: int = 0
+    # Why it could not be shown when it was tried last: said once.
+    told: str = ""
+
+
+@dataclass
+class Displays:
+    all: dict[int, Display] = field(default_factory=dict)
+    _last: int = 0
+
+    def add(self, new: Display) -> Display:
+        self._last += 1
+        new.number = self._last
+        self.all[new.number] = new
+        return new
+
+    async def show(self, session: Session, only: Display | None = None) -> None:
+        # Only here: printing needs the session, which has these.
+        from opstep_server.cli.printing import shown
+
+        for display in [only] if only is not None else list(self.all.values()):
+            try:
+                first, *others = await shown(session, display.text, display.form)
+            except DebuggerError as error:
+                if display.told != str(error):
+                    display.told = str(error)
+                    session.screen.line(f"{display.number}: {display.text} not here: {error}")
+                continue
+            display.told = ""
+            session.screen.line(f"{display.number}: {first}")
+            for line in others:
+                session.screen.line(line)

@@ -1,0 +1,70 @@
+"""What looking commands look at: the frame in view, or the op that was walked to along the data."""
+
+from __future__ import annotations
+
+from opstep_server.cli import render
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError
+from opstep_server.wire import debug_pb2 as pb
+
+
+def frame(session: Session) -> int:
+    """The frame that values are looked at from: for one of Python's that of the run it led to."""
+    frames = session.stop[1].frames
+    index = session.frame
+    while index > 0 and frames[index].kind == pb.StackFrame.PYTHON:
+        index -= 1
+    return index
+
+
+def op(session: Session) -> pb.OpInfo:
+    """The op in view."""
+    if session.walked:
+        return session.walked[-1]
+    seen = session.stop[1].frames[session.frame]
+    if not seen.HasField("op"):
+        raise DebuggerError("this frame has no op: 'frame 0' goes to the one that is stopped at")
+    return seen.op
+
+
+def listing_line(session: Session) -> int:
+    """That of the op in view, or of the one that is stopped at."""
+    if session.walked:
+        return session.walked[-1].listing_line
+    frames = session.stop[1].frames
+    seen = frames[session.frame]
+    return (seen if seen.HasField("op") else frames[0]).op.listing_line
+
+
+async def evaluate(session: Session, text: str | pb.Expr, max_elements: int = 0) -> pb.Value:
+    return await session.debugger.evaluate(
+        session.thread.id, frame(session), text, max_elements=max_elements, op=walked(session)
+    )
+
+
+async def variables(
+    session: Session, scope: pb.ScopeKind, start: int = 0, count: int = 0, index: int | None = None
+) -> pb.Variables:
+    """Of the op in view, or as the frame with that index sees them."""
+    if index is not None:
+        return await session.debugger.variables(session.thread.id, index, scope, start, count)
+    return await session.debugger.variables(
+        session.thread.id, frame(session), scope, start, count, walked(session)
+    )
+
+
+def walked(session: Session) -> int:
+    """The number of the op that was walked to; 0: none was."""
+    return session.walked[-1].id if session.walked else 0
+
+
+def show(session: Session) -> None:
+    """Says what is in view."""
+    if session.walked:
+        seen = session.walked[-1]
+        at = f", {render.op_place(seen)}" if seen.stack else ""
+        session.screen.line(f"looking at op {render.op_line(seen)}{at}", "bold")
+    else:
+        seen_frame = session.stop[1].frames[session.frame]
+        session.screen.line(f"{session.frame}  {render.frame_line(seen_frame)}")
+    session.show_source()

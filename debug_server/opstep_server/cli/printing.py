@@ -1,0 +1,217 @@
+"""Handlers of the commands that show and change values: print, display, set."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+from opstep_server import expr, targets, values
+from opstep_server.cli import arrays, in_view
+from opstep_server.cli.arrays import FORMATS, Format
+from opstep_server.cli.command import Command
+from opstep_server.cli.displays import Display
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError
+from opstep_server.wire import debug_pb2 as pb
+
+# A tensor with more elements is shown by its corners.
+_ELEMENTS = 200
+# What one reply of the executor holds for sure.
+_MOST = 100_000
+# How many of an axis are shown at either end: of rows and columns, and of the axes before them.
+_EDGE, _OUTER_EDGE = 3, 1
+_OPTIONS = re.compile(r"/(?P<form>[a-z]?)(?P<count>\d*)(?P<rest>\S*)\s*")
+
+
+async def print_(session: Session, args: str) -> None:
+    form, most, text = options(args)
+    if not text:
+        raise DebuggerError("write 'print EXPRESSION', such as 'print out.mean(), x[0, :4]'")
+    for part in expr.split(text):
+        for line in await shown(session, part, form, most):
+            session.screen.line(line)
+
+
+def options(args: str) -> tuple[Format, int, str]:
+    """`/x500 w` to the format, how many elements are shown in full, and the expressions."""
+    match = _OPTIONS.match(args)
+    if match is None:
+        return "", _ELEMENTS, args.strip()
+    form = next((known for known in FORMATS if known == match["form"]), None)
+    if match["rest"] or (form is None and match["form"]):
+        known = ", ".join(f"/{letter} ({doc})" for letter, doc in FORMATS.items())
+        raise DebuggerError(f"'{match[0].strip()}' is no format: there are {known}, and /500")
+    most = int(match["count"] or _ELEMENTS)
+    if not 0 < most <= _MOST:
+        raise DebuggerError(f"from 1 to {_MOST} elements can be shown: 'dump' writes them all")
+    return form or "", most, args[match.end() :].strip()
+
+
+async def shown(session: Session, text: str, form: Format = "", most: int = _ELEMENTS) -> list[str]:
+    """`x = float32[2, 3] mean …` and its elements below."""
+    value = await in_view.evaluate(session, text, max_elements=most)
+    kind = value.WhichOneof("kind")
+    if kind != "tensor" or not value.tensor.dims:
+        return [f"{text} = {_scalar(value, form)}"]
+    tensor = value.tensor
+    head = f"{text} = {values.type_name(tensor.dtype, tensor.dims)}"
+    count = math.prod(tensor.dims)
+    if count == 0:
+        return [f"{head} empty"]
+    if len(tensor.dims) == 1 and count <= values.SMALL:
+        elements = values.elements(tensor)
+        row = arrays.texts(elements, tensor.dtype, form) if form else map(values.number, elements)
+        return [f"{head} [{', '.join(row)}]"]
+    head = f"{text} = {values.describe(pb.Value(tensor=_without_elements(tensor)))}"
+    if count <= most:
+        dims = list(tensor.dims)
+        flat = arrays.texts(values.elements(tensor), tensor.dtype, form)
+    else:
+        dims, flat = await _corners(session, text, tensor, form)
+    return [head, *arrays.rows(flat, dims, session.screen.width)]
+
+
+def _scalar(value: pb.Value, form: Format) -> str:
+    kind = value.WhichOneof("kind")
+    if kind == "tensor":
+        (element,) = values.elements(value.tensor)
+        text = (
+            arrays.texts([element], value.tensor.dtype, form)[0] if form else values.number(element)
+        )
+        return f"{values.type_name(value.tensor.dtype, [])} {text.strip()}"
+    if form and kind in ("i", "f"):
+        return arrays.scalar(value.i if kind == "i" else value.f, form)
+    if form and kind == "list":
+        return "[" + ", ".join(_scalar(each, form) for each in value.list.values) + "]"
+    return values.describe(value)
+
+
+def _without_elements(tensor: pb.Tensor) -> pb.Tensor:
+    return pb.Tensor(dtype=tensor.dtype, dims=tensor.dims, summary=tensor.summary)
+
+
+async def _corners(
+    session: Session, text: str, tensor: pb.Tensor, form: Format
+) -> tuple[list[int], list[str]]:
+    """The ends of each long axis, with a gap between them; what is between stays where it is."""
+    dims = list(tensor.dims)
+    cuts = [_cut(size, axis >= len(dims) - 2) for axis, size in enumerate(dims)]
+    found: dict[tuple[int, ...], values.Scalar] = {}
+    for parts in itertools.product(*cuts):
+        slices = ", ".join(f"{first}:{last}" for first, last in parts)
+        part = (await in_view.evaluate(session, f"({text})[{slices}]", max_elements=_MOST)).tensor
+        positions = itertools.product(*(range(first, last) for first, last in parts))
+        found.update(zip(positions, values.elements(part), strict=True))
+    written = dict(zip(found, arrays.texts(list(found.values()), tensor.dtype, form), strict=True))
+    # Along each axis the positions that are shown; None is the gap.
+    axes: list[list[int | None]] = []
+    for ends in cuts:
+        axis: list[int | None] = list(range(*ends[0]))
+        axes.append([*axis, None, *range(*ends[1])] if len(ends) > 1 else axis)
+    flat = [
+        arrays.GAP if None in position else written[tuple(p for p in position if p is not None)]
+        for position in itertools.product(*axes)
+    ]
+    return [len(axis) for axis in axes], flat
+
+
+def _cut(size: int, inner: bool) -> list[tuple[int, int]]:
+    edge = _EDGE if inner else _OUTER_EDGE
+    return [(0, size)] if size <= 2 * edge + 1 else [(0, edge), (size - edge, size)]
+
+
+# ---- display -------------------------------------------------------------------------------------
+
+
+async def display(session: Session, args: str) -> None:
+    form, _, text = options(args)
+    if not text:
+        if not session.displays.all:
+            raise DebuggerError("nothing is displayed: 'display EXPRESSION' shows it at each stop")
+        for each in session.displays.all.values():
+            each.told = ""
+        await session.displays.show(session)
+        return
+    for part in expr.split(text):
+        new = session.displays.add(Display(part, form))
+        if session.running and session.stopped is not None:
+            await session.displays.show(session, new)
+        else:
+            session.screen.line(f"{new.number}: {new.text}, at each stop")
+
+
+async def undisplay(session: Session, args: str) -> None:
+    if not args and session.ask is not None:
+        answer = await session.ask("no longer display anything? [y/N] ")
+        if not answer.startswith("y"):
+            return
+    numbers = args.split()
+    for number in numbers:
+        if not number.isdecimal() or int(number) not in session.displays.all:
+            raise DebuggerError(f"there is no display {number}: see 'info display'")
+    for gone in [int(number) for number in numbers] or list(session.displays.all):
+        del session.displays.all[gone]
+
+
+async def info_display(session: Session, pattern: str) -> None:
+    if not session.displays.all:
+        session.screen.line("nothing is displayed: 'display EXPRESSION' shows it at each stop")
+    for each in session.displays.all.values():
+        form = f"/{each.form}" if each.form else ""
+        session.screen.line(f"{each.number}: {each.text}{' ' + form if form else ''}")
+
+
+# ---- set -----------------------------------------------------------------------------------------
+
+
+async def set_(session: Session, args: str) -> None:
+    parts = targets.assignment(args)
+    session.stop  # noqa: B018  # Raises when there is nothing to change.
+    if parts is None:
+        raise DebuggerError("write 'set VARIABLE = EXPRESSION', or a part: 'set w[0, :5] = 0'")
+    target, value = parts
+    before = await in_view.evaluate(session, target, max_elements=values.SMALL)
+    after = await session.debugger.assign(
+        session.thread.id, in_view.frame(session), target, value, op=in_view.walked(session)
+    )
+    session.screen.line(f"{target}: {_brief(before)} → {_brief(after, before)}")
+
+
+def _brief(value: pb.Value, beside: pb.Value | None = None) -> str:
+    """In one line; without its type when it stands beside a value of the same."""
+    text = values.describe(value)
+    if beside is None or value.WhichOneof("kind") != "tensor":
+        return text
+    head = values.type_name(value.tensor.dtype, value.tensor.dims)
+    return text.removeprefix(head).strip() or text
+
+
+_FORMATS = "\n".join(f"/{form}  {doc}" for form, doc in FORMATS.items())
+
+COMMANDS = (
+    Command(
+        "print", ("p",), "print [/FORMAT] EXPRESSION[, EXPRESSION…]",
+        "show the value of expressions",
+        "Tensors of more than 200 elements are shown by their corners; 'print/5000 w' shows "
+        "that many.\n" + _FORMATS + "\nSee 'help expressions'.", print_, "expression",
+    ),
+    Command(
+        "display", (), "display [/FORMAT] [EXPRESSION…]",
+        "show the value of expressions now and at each stop",
+        "Without any, shows all that are displayed. 'info display' lists them.",
+        display, "expression",
+    ),
+    Command(
+        "undisplay", (), "undisplay [NUMBER…]",
+        "no longer show an expression at each stop", "Without a number, none of them.",
+        undisplay,
+    ),
+    Command(
+        "set", (), "set VARIABLE[SLICE] = EXPRESSION",
+        "change a variable, or a part of one",
+        "The ops that run next see it: 'set fc_0.w[0, :5] = 0', 'set loss = loss / 2'.\n"
+        "A variable that stays in the scope keeps it after the run.",
+        set_, "expression",
+    ),
+)  # fmt: skip

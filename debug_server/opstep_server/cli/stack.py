@@ -1,0 +1,75 @@
+"""Handlers of the commands about the stack: where, frame, up, down."""
+
+from __future__ import annotations
+
+from opstep_server.cli import in_view, render
+from opstep_server.cli.command import Command
+from opstep_server.cli.session import Session
+from opstep_server.debugger import DebuggerError
+
+
+async def where(session: Session, args: str) -> None:
+    _, stopped = session.stop
+    for index in range(len(stopped.frames)):
+        mark = "*" if index == session.frame else " "
+        line = render.frame_line(stopped.frames[index])
+        session.screen.line(f"{mark} {index}  {line}", "bold" if mark == "*" else "")
+
+
+async def frame(session: Session, args: str) -> None:
+    if args and not args.isdecimal():
+        raise DebuggerError(f"'{args}' is no frame's number: see 'where'")
+    _select_frame(session, int(args) if args else session.frame)
+
+
+async def up(session: Session, args: str) -> None:
+    last = len(session.stop[1].frames) - 1
+    count = _frames(args)
+    if session.frame >= last:
+        raise DebuggerError(f"frame {last} is the outermost: there is none further up")
+    _select_frame(session, min(session.frame + count, last))
+
+
+async def down(session: Session, args: str) -> None:
+    session.stop  # noqa: B018  # Raises when there are no frames.
+    count = _frames(args)
+    if session.frame <= 0:
+        raise DebuggerError("frame 0, the op, is the innermost: there is none further down")
+    _select_frame(session, max(session.frame - count, 0))
+
+
+def _frames(args: str) -> int:
+    if args and not (args.isdecimal() and int(args) > 0):
+        raise DebuggerError(f"'{args}' is no number of frames: write 1 or more")
+    return int(args or 1)
+
+
+def _select_frame(session: Session, index: int) -> None:
+    _, stopped = session.stop
+    last = len(stopped.frames) - 1
+    if not 0 <= index <= last:
+        raise DebuggerError(f"there is no frame {index}: they go from 0, the op, to {last}")
+    session.frame = index
+    session.walked.clear()
+    in_view.show(session)
+
+
+COMMANDS = (
+    Command(
+        "where", ("w", "bt", "backtrace"), "where",
+        "show the stack: the op, its blocks, the run, the Python frames",
+        "The frame in view is marked with *.", where,
+    ),
+    Command(
+        "frame", ("f",), "frame [NUMBER]",
+        "look at a frame of the stack", "Expressions and 'list' use that frame.", frame,
+    ),
+    Command(
+        "up", (), "up [FRAMES]",
+        "look at the next frame outwards", "With a number, that many frames further.", up,
+    ),
+    Command(
+        "down", (), "down [FRAMES]",
+        "look at the next frame inwards", "With a number, that many frames further.", down,
+    ),
+)  # fmt: skip
