@@ -135,6 +135,19 @@ def test_files_read_one_another_only_so_deep(script: Path, tmp_path: Path):
     asyncio.run(body())
 
 
+def test_ctrl_c_ends_a_file(script: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("break add\nbreak mul\n")
+
+    async def body() -> None:
+        session = new_session(script)
+        session.interrupted = True
+        with pytest.raises(DebuggerError, match="file:1: Ctrl-C, what follows is not run"):
+            await run(session, f"source {tmp_path / 'file'}")
+        assert len(session.debugger.breakpoints) == 1
+
+    asyncio.run(body())
+
+
 def test_what_is_no_text_is_refused(script: Path, tmp_path: Path):
     (tmp_path / "data").write_bytes(b"\xff\xfe\x00")
 

@@ -28,6 +28,10 @@ async def _add(session: Session, args: str, word: str, temporary: bool) -> None:
         usage = f"{word} WHERE [grad] {_TAIL}', see 'help {word}"
         spec = places.parse(session, args, usage)
     spec.temporary = temporary
+    if temporary and spec.log_message:
+        raise DebuggerError(
+            "a log point never stops, and so is never gone: write 'break WHERE hits 1 log MESSAGE'"
+        )
     session.show_breakpoint(await session.debugger.add_breakpoint(spec))
 
 
@@ -84,6 +88,10 @@ async def hits(session: Session, args: str) -> None:
 
 async def log(session: Session, args: str) -> None:
     id, text = _id_and_text(session, args, "log NUMBER [MESSAGE]")
+    if text and _state(session, id).spec.temporary:
+        raise DebuggerError(
+            f"breakpoint {id} is gone after its first stop: 'break' sets a log point"
+        )
     session.show_breakpoint(await session.debugger.update_breakpoint(id, log_message=text))
 
 
@@ -92,7 +100,7 @@ async def ignore(session: Session, args: str) -> None:
     if text is None or not text.isdecimal():
         what = f"'{text}' is no number of visits" if text else "how many visits"
         raise DebuggerError(f"{what}: write 'ignore {id} 3' to go past the next 3")
-    (state,) = [state for state in session.debugger.breakpoints if state.id == id]
+    state = _state(session, id)
     before = state.spec.hit_condition or ""
     if before and not re.fullmatch(r"> \d+", before):
         raise DebuggerError(
@@ -118,6 +126,10 @@ def _id_and_text(session: Session, args: str, usage: str) -> tuple[int, str | No
         raise DebuggerError(f"'{words[0]}' is not one breakpoint: write '{usage}'")
     (id,) = _ids(session, words[0])
     return id, words[1].strip() if len(words) > 1 else None
+
+
+def _state(session: Session, id: int) -> BreakpointState:
+    return next(state for state in session.debugger.breakpoints if state.id == id)
 
 
 def _ids(session: Session, text: str) -> list[int]:

@@ -90,16 +90,17 @@ async def _go_to(session: Session, args: str, word: str, mode: ResumeMode) -> No
 
 
 async def _lines_below(session: Session) -> list[BreakpointSpec]:
-    """The lines of the op's file behind its own on which ops were made."""
-    top = session.stop[1].frames[0]
-    if not top.file:
+    """Those with ops behind the op's own line and, of a helper, behind the lines that called it."""
+    here = {(line.file, line.line) for line in session.stop[1].frames[0].op.stack}
+    if not here:
         raise DebuggerError("this op has no Python line: 'nexti' goes to the next op")
+    first: dict[str, int] = {}
+    for file, line in here:
+        first[file] = min(line, first.get(file, line))
     ops = await session.debugger.ops(session.program())
-    stacks = (op.stack for op in ops if not op.forward_op)
-    lines = {line.line for stack in stacks for line in stack if line.file == top.file}
-    return [
-        BreakpointSpec(SourceWhere(top.file, line)) for line in sorted(lines) if line > top.line
-    ]
+    made = {(line.file, line.line) for op in ops if not op.forward_op for line in op.stack}
+    below = ((file, line) for file, line in made - here if line > first.get(file, line))
+    return [BreakpointSpec(SourceWhere(file, line)) for file, line in sorted(below)]
 
 
 async def _step(session: Session, args: str, mode: ResumeMode, unit: StepUnit) -> None:
@@ -161,8 +162,9 @@ COMMANDS = (
     Command(
         "until", ("u",), "until [WHERE [grad] [if CONDITION]]",
         "to a line below the current one, or to a place",
-        "Without WHERE it goes on up to an op of a later line of the same file: past what is left "
-        "of a loop, and\npast gradients. WHERE is as for 'break'.\n"
+        "Without WHERE it goes on up to an op of a later line of the same file, or behind the line "
+        "that called\na helper: past what is left of a loop, and past gradients. WHERE is as for "
+        "'break'.\n"
         "Whatever happens it stops after the last op of the run.",
         until, ("where", "clause"), repeats=True,
     ),
