@@ -83,6 +83,10 @@ class Terminal:
         wanted = re.compile(pattern, re.MULTILINE)
         self._until(lambda: wanted.search(self.text) is None, f"not {pattern}", seconds)
 
+    def receives(self, codes: str, seconds: float = 20) -> None:
+        """Reads until the terminal was sent that since it was told to show the full screen."""
+        self._until(lambda: codes in self.raw[self.raw.rfind("\x1b[?1049h") :], codes, seconds)
+
     @property
     def text(self) -> str:
         return "\n".join(row.rstrip() for row in self.screen.display)

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import io
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -39,6 +40,8 @@ from opstep_server.wire import debug_pb2 as pb
 PANES = ("source", "listing", "tensors", "console")
 
 _COMMANDS = {"f10": "next", "f11": "step", "f23": "finish", "f7": "stepi", "f8": "nexti"}
+# How long a command may take until what it has done so far is drawn.
+_HOLD_SECONDS = 0.03
 # Steps of many may come faster than anybody can look at them.
 _REFRESH_SECONDS = 0.05
 _CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, BreakpointChanged)
@@ -54,6 +57,29 @@ _STYLE = Style.from_dict(
         "auto-suggestion": "ansibrightblack",
     }
 )
+
+
+class _App(Application[None]):
+    """Drawing is what takes longest of a step: one is drawn once, at its end, if that is near."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._held: asyncio.TimerHandle | None = None
+
+    def hold(self) -> None:
+        if self._held is None:
+            loop = asyncio.get_running_loop()
+            self._held = loop.call_later(_HOLD_SECONDS, self.draw)
+
+    def draw(self) -> None:
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+        self.invalidate()
+
+    def invalidate(self) -> None:
+        if self._held is None:
+            super().invalidate()
 
 
 class FullScreen:
@@ -78,7 +104,7 @@ class FullScreen:
             multiline=False,
             accept_handler=self._accept,
         )
-        self._app: Application[None] = Application(
+        self._app = _App(
             layout(
                 self._view, session.panes, self._title, self._buffer, self._prompt, self._status
             ),
@@ -146,8 +172,9 @@ class FullScreen:
             self._busy = False
 
     async def after(self) -> None:
+        self._changed = False
         await self._view.refresh()
-        self._app.invalidate()
+        self._app.draw()
 
     async def _run(self) -> None:
         try:
@@ -166,9 +193,9 @@ class FullScreen:
 
     async def _refresh(self) -> None:
         while self._changed:
-            self._changed = False
             await asyncio.sleep(_REFRESH_SECONDS)
-            await self.after()
+            if self._changed:  # The command that made it change has not ended.
+                await self.after()
 
     def _accept(self, buffer: Buffer) -> bool:
         text = buffer.text.strip()
@@ -177,7 +204,7 @@ class FullScreen:
         else:
             if text:
                 self._history.append_string(text)
-            self._typed.put_nowait(text)
+            self._do(text)
         buffer.reset()
         return True  # Kept as we left it.
 
@@ -196,7 +223,7 @@ class FullScreen:
             return add
 
         for name, command in _COMMANDS.items():
-            bind(name)(functools.partial(self._typed.put_nowait, command))
+            bind(name)(functools.partial(self._do, command))
         bind("f5")(self._go)
         bind("f9")(self._toggle)
         bind("f6")(self._next_pane)
@@ -214,14 +241,18 @@ class FullScreen:
 
         return keys
 
+    def _do(self, command: str) -> None:
+        self._app.hold()
+        self._typed.put_nowait(command)
+
     def _go(self) -> None:
-        self._typed.put_nowait("continue" if self._session.running else "run")
+        self._do("continue" if self._session.running else "run")
 
     def _toggle(self) -> None:
         pane = self._view.listing if self._active == "listing" else self._view.source
         place, state = self._view.at(pane)
         quoted = f"'{place}'" if " " in place else place
-        self._typed.put_nowait(f"break {quoted}" if state is None else f"delete {state.id}")
+        self._do(f"break {quoted}" if state is None else f"delete {state.id}")
 
     def _interrupt(self) -> None:
         if self._answer is not None and not self._answer.done():
@@ -236,10 +267,10 @@ class FullScreen:
         elif self._buffer.text:
             self._buffer.delete()
         else:
-            self._typed.put_nowait("quit")
+            self._do("quit")
 
     def _leave(self) -> None:
-        self._typed.put_nowait("layout off")
+        self._do("layout off")
 
     def _next_pane(self) -> None:
         shown = [name for name in PANES if name in self._session.panes or name == "console"]

@@ -33,6 +33,8 @@ from opstep_server.cli.full.view import View
 _WIDE = 120
 # With fewer rows there is no room for these panes.
 _ROWS = {"listing": 20, "tensors": 14, "source": 8}
+# How they share the rows.
+_WEIGHTS = {"source": 4, "listing": 3, "tensors": 3, "console": 4}
 KEYS = (
     ("F5", "continue"), ("F10", "next"), ("F11", "step"), ("⇧F11", "finish"), ("F9", "break"),
     ("^C", "pause"), ("F8", "next op"), ("F7", "into op"), ("F6", "pane"),
@@ -42,14 +44,67 @@ KEYS = (
 Text = Callable[[], StyleAndTextTuples]
 
 
+class Sizes:
+    """How many rows each pane has, its title included; said exactly, so that nothing tries."""
+
+    def __init__(self, shown: set[str]) -> None:
+        # The panes that are wanted.
+        self._shown = shown
+
+    def has(self, name: str) -> bool:
+        return name in self._shown and get_app().output.get_size().rows >= _ROWS[name]
+
+    @property
+    def wide(self) -> bool:
+        code = self.has("source") or self.has("listing")
+        return code and self.has("tensors") and get_app().output.get_size().columns >= _WIDE
+
+    @property
+    def code_columns(self) -> int:
+        return get_app().output.get_size().columns * 3 // 5
+
+    @property
+    def tensor_columns(self) -> int:
+        return get_app().output.get_size().columns - self.code_columns - 1
+
+    def rows(self, name: str) -> int:
+        bars = 2
+        all_rows = max(get_app().output.get_size().rows - bars, 1)
+        stacked = [each for each in _ROWS if self.has(each)]
+        if self.wide:
+            above = all_rows * 3 // 5
+            if name == "tensors":
+                return above
+            all_rows = above
+            stacked = [each for each in stacked if each != "tensors"]
+        else:
+            stacked.append("console")
+        # The last takes what is left over.
+        weight = sum(_WEIGHTS[each] for each in stacked)
+        shares = {each: all_rows * _WEIGHTS[each] // weight for each in stacked}
+        rest = all_rows - sum(shares.values())
+        return shares[name] + (rest if name == stacked[0] else 0)
+
+
 def layout(
     view: View, shown: set[str], title: Callable[[str], StyleAndTextTuples], buffer: Buffer,
     prompt: Text, status: Text,
 ) -> Layout:  # fmt: skip
     """`shown` are the panes that are wanted; `title` is what stands above each."""
-    source = _pane("source", view.source, 4, shown, title)
-    listing = _pane("listing", view.listing, 3, shown, title)
-    tensors = _pane("tensors", view.tensors, 3, shown, title)
+    sizes = Sizes(shown)
+
+    def pane(name: str, content: Pane) -> AnyContainer:
+        return ConditionalContainer(
+            HSplit(
+                [_title(name, title), content],
+                height=lambda: Dimension.exact(sizes.rows(name)),
+            ),
+            Condition(lambda: sizes.has(name)),
+        )
+
+    source = pane("source", view.source)
+    listing = pane("listing", view.listing)
+    tensors = pane("tensors", view.tensors)
     search = SearchToolbar()
     line = Window(
         BufferControl(
@@ -62,56 +117,28 @@ def layout(
         wrap_lines=True,
         dont_extend_height=True,
     )
-    console = HSplit(
-        [_title("console", title), Window(view.console, height=Dimension(min=1)), line, search],
-        height=Dimension(weight=4),
-    )
+    console = HSplit([_title("console", title), view.console, line, search])
     wide = HSplit(
         [
             VSplit(
                 [
-                    HSplit([source, listing], width=Dimension(weight=3)),
+                    HSplit([source, listing], width=lambda: Dimension.exact(sizes.code_columns)),
                     Window(width=1, char="│", style="class:line"),
-                    HSplit([tensors], width=Dimension(weight=2)),
+                    HSplit([tensors], width=lambda: Dimension.exact(sizes.tensor_columns)),
                 ],
-                height=Dimension(weight=6),
             ),
             console,
         ]
     )
     narrow = HSplit([source, listing, tensors, console])
-    code = {"source", "listing"}
-
-    def body() -> AnyContainer:
-        size = get_app().output.get_size()
-        side_by_side = "tensors" in shown and code & shown and size.rows >= _ROWS["tensors"]
-        return wide if size.columns >= _WIDE and side_by_side else narrow
-
     bars = [Window(FormattedTextControl(text), height=1, style=style) for text, style in (
         (status, "class:status"), (_keys, "class:keys"),
     )]  # fmt: skip
     everything = FloatContainer(
-        HSplit([DynamicContainer(body), *bars]),
+        HSplit([DynamicContainer(lambda: wide if sizes.wide else narrow), *bars]),
         [Float(CompletionsMenu(max_height=8, scroll_offset=1), xcursor=True, ycursor=True)],
     )
     return Layout(everything, focused_element=line)
-
-
-def _pane(
-    name: str,
-    control: Pane,
-    weight: int,
-    shown: set[str],
-    title: Callable[[str], StyleAndTextTuples],
-) -> AnyContainer:
-    rows = _ROWS[name]
-    return ConditionalContainer(
-        HSplit(
-            [_title(name, title), Window(control, height=Dimension(min=1))],
-            height=Dimension(weight=weight),
-        ),
-        Condition(lambda: name in shown and get_app().output.get_size().rows >= rows),
-    )
 
 
 def _title(name: str, title: Callable[[str], StyleAndTextTuples]) -> Window:

@@ -5,13 +5,16 @@ They keep what they show; `view.py` says what that is.
 
 from __future__ import annotations
 
+import functools
 import re
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout.controls import UIContent, UIControl
+from prompt_toolkit.layout import Container, Dimension
+from prompt_toolkit.layout.mouse_handlers import MouseHandlers
+from prompt_toolkit.layout.screen import Char, Screen, WritePosition
+from prompt_toolkit.utils import get_cwidth
 
 from opstep_server.cli import paint
 from opstep_server.cli.paint import FAINT, Line
@@ -23,6 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
 
+@functools.cache
 def style(words: str) -> str:
     """A style of rich in prompt_toolkit's words: "bold bright_red on blue"."""
     parts: list[str] = []
@@ -40,12 +44,12 @@ def style(words: str) -> str:
     return " ".join(parts)
 
 
-def fragments(line: Line) -> StyleAndTextTuples:
-    return [(style(words), text) for words, text in line]
+class Pane(Container):
+    """Shows exactly what fits, so that nothing else scrolls it.
 
-
-class Pane(UIControl):
-    """Shows exactly what fits, so that nothing else scrolls it."""
+    It writes the cells of the screen itself: prompt_toolkit's windows do so much more for each that
+    a step in a large terminal would be seen late.
+    """
 
     # Of the last time when it was drawn.
     height = 1
@@ -59,10 +63,50 @@ class Pane(UIControl):
     def scroll(self, rows: int) -> None:
         """Down, or up when negative."""
 
-    def create_content(self, width: int, height: int) -> UIContent:
-        self.height = height
-        shown = [fragments(row) for row in self.rows(width, height)]
-        return UIContent(get_line=lambda i: shown[i], line_count=len(shown), show_cursor=False)
+    def write_to_screen(
+        self,
+        screen: Screen,
+        mouse_handlers: MouseHandlers,
+        write_position: WritePosition,
+        parent_style: str,
+        erase_bg: bool,
+        z_index: int | None,
+    ) -> None:
+        at = write_position
+        self.height = at.height
+        for y, row in enumerate(self.rows(at.width, at.height), at.ypos):
+            screen.data_buffer[y].update(_cells(tuple(row), at.xpos, at.width))
+
+    def reset(self) -> None:
+        pass
+
+    def preferred_width(self, max_available_width: int) -> Dimension:
+        return Dimension()
+
+    def preferred_height(self, width: int, max_available_height: int) -> Dimension:
+        return Dimension(min=1)
+
+    def get_children(self) -> list[Container]:
+        return []
+
+
+# Most rows are the same from one step to the next.
+@functools.lru_cache(maxsize=4000)
+def _cells(row: tuple[tuple[str, str], ...], x: int, width: int) -> dict[int, Char]:
+    cells: dict[int, Char] = {}
+    end = x + width
+    for words, text in row:
+        name = style(words)
+        for char in text:
+            wide = 1 if char.isascii() else get_cwidth(char)
+            if x + wide > end:
+                return cells
+            if wide > 0:
+                cells[x] = Char(char, name)
+            for behind in range(x + 1, x + wide):
+                cells[behind] = Char("", name)
+            x += wide
+    return cells
 
 
 class CodePane(Pane):

@@ -111,7 +111,7 @@ class View:
     async def _tensors(self) -> list[Line]:
         session = self._session
         if session.stopped is None:
-            return [[(FAINT, "the script runs" if session.running else "nothing runs yet")]]
+            return [[(FAINT, "the script runs" if session.running else "nothing runs")]]
         lines: list[Line] = []
         for title, scope in _SCOPES:
             page = await session.debugger.variables(
