@@ -225,7 +225,7 @@ def test_what_the_script_writes_does_not_break_the_screen(tmp_path: Path):
     ) as t:
         t.shows(r"^\(opstep\)$")
         t.press("F5")
-        t.shows(r"^the script ended with exit code 0$")
+        t.shows(r"^the script ended with exit code 0")
         t.shows(r"^last$")
         rows = t.text.splitlines()
         at = rows.index("(opstep) run")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from opstep_server import values
-from opstep_server.cli import in_view, render
+from opstep_server.cli import in_view
 from opstep_server.cli.session import Session
 from opstep_server.wire import debug_pb2 as pb
 
@@ -31,8 +31,7 @@ async def compare(session: Session, a: str, b: str) -> None:
     one = await in_view.evaluate(session, a, max_elements=1)
     two = await in_view.evaluate(session, b, max_elements=1)
     rows = [(a, values.describe(one)), (b, values.describe(two))]
-    for line in render.table(rows):
-        session.screen.line(line)
+    session.screen.table(rows)
     dims = _dims(one)
     if dims != _dims(two):
         session.screen.line("the shapes differ: cut slices of the same shape", "yellow")
@@ -137,8 +136,7 @@ async def _tell(session: Session, a: str, b: str, count: int, found: Found) -> N
         rows.append(("close", f"no: {found.far} are not {close}"))
     else:
         rows.append(("close", f"yes: all are {close}"))
-    for line in render.table(rows):
-        session.screen.line(line)
+    session.screen.table(rows)
 
 
 def _digits(value: pb.Value) -> str:

@@ -33,18 +33,25 @@ class Displays:
         return new
 
     async def show(self, session: Session, only: Display | None = None) -> None:
+        for line in await self.lines(session, only):
+            session.screen.line(line)
+
+    async def lines(
+        self, session: Session, only: Display | None = None, again: bool = False
+    ) -> list[str]:
+        """With `again`, also what was said of one that cannot be shown."""
         # Only here: printing needs the session, which has these.
         from opstep_server.cli.printing import shown
 
+        lines: list[str] = []
         for display in [only] if only is not None else list(self.all.values()):
             try:
                 first, *others = await shown(session, display.text, display.form)
             except DebuggerError as error:
-                if display.told != str(error):
+                if again or display.told != str(error):
                     display.told = str(error)
-                    session.screen.line(f"{display.number}: {display.text} not here: {error}")
+                    lines.append(f"{display.number}: {display.text} not here: {error}")
                 continue
             display.told = ""
-            session.screen.line(f"{display.number}: {first}")
-            for line in others:
-                session.screen.line(line)
+            lines += [f"{display.number}: {first}", *others]
+        return lines

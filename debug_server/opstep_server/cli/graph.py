@@ -22,8 +22,7 @@ _SLOT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>\d+)\])?")
 async def producers(session: Session, args: str) -> None:
     flow, name = await _named(session, args, "producers")
     ops = flow.writers(name)
-    for line in render.table([render.op_row(op)[:4] for op in ops]):
-        session.screen.line(line)
+    session.screen.table([render.op_row(op)[:4] for op in ops])
     if not ops or await _is_parameter(session, flow, name):
         await _show_elsewhere(session, flow, name)
 
@@ -32,8 +31,7 @@ async def consumers(session: Session, args: str) -> None:
     flow, name = await _named(session, args, "consumers")
     readers = flow.readers(name)
     rows = [(*render.op_row(op)[:4], f"as {', '.join(slots)}") for op, slots in readers]
-    for line in render.table(rows):
-        session.screen.line(line)
+    session.screen.table(rows)
     if not readers:
         session.screen.line(f"  none: no op of {flow.program.event.name} reads {name}")
 

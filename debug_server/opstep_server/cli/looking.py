@@ -55,8 +55,7 @@ async def _show_scope(
             break
     if rows and title:
         session.screen.line(f"{title}:", "bold")
-    for line in render.table(rows):
-        session.screen.line(line)
+    session.screen.table(rows)
     if not rows and not title:
         session.screen.line("  none")
     return shown
@@ -149,8 +148,7 @@ async def _show_named(session: Session, name: str) -> bool:
         value = await in_view.evaluate(session, name, max_elements=values.SMALL)
     except DebuggerError:
         return False
-    for line in render.table([(name, values.describe(value))]):
-        session.screen.line(line)
+    session.screen.table([(name, values.describe(value))])
     return True
 
 
@@ -163,8 +161,7 @@ async def info_programs(session: Session, pattern: str) -> None:
         size = f"{render.size(event.planned_bytes)} for tensors"
         about = f"version {event.version}, process {program.executor.pid}"
         rows.append((event.name, f"{event.op_count} ops", blocks, size, about))
-    for line in render.table(rows):
-        session.screen.line(line)
+    session.screen.table(rows)
 
 
 INFO = {

@@ -7,7 +7,7 @@ import math
 import re
 
 from opstep_server import expr, targets, values
-from opstep_server.cli import arrays, in_view
+from opstep_server.cli import arrays, in_view, showing
 from opstep_server.cli.arrays import FORMATS, Format
 from opstep_server.cli.command import Command
 from opstep_server.cli.displays import Display
@@ -166,6 +166,8 @@ async def info_display(session: Session, pattern: str) -> None:
 
 
 async def set_(session: Session, args: str) -> None:
+    if showing.setting(session, args):
+        return
     parts = targets.assignment(args)
     session.stop  # noqa: B018  # Raises when there is nothing to change.
     if parts is None:
@@ -211,7 +213,8 @@ COMMANDS = (
         "set", (), "set VARIABLE[SLICE] = EXPRESSION",
         "change a variable, or a part of one",
         "The ops that run next see it: 'set fc_0.w[0, :5] = 0', 'set loss = loss / 2'.\n"
-        "A variable that stays in the scope keeps it after the run.",
+        "A variable that stays in the scope keeps it after the run.\n"
+        "'set pagination off' no longer shows long output in pages.",
         set_, "expression",
     ),
 )  # fmt: skip

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from opstep_server.cli import paint
+from opstep_server.cli import paint, render
 from opstep_server.cli.paint import Line
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class Screen:
     def listing(self, text: str) -> None:
         """A numbered line of a program's listing."""
         self.sink.line(paint.listing(text) if self.sink.colour else [("", text)])
+
+    def table(self, rows: Sequence[Sequence[str]], indent: str = "  ") -> None:
+        """Columns side by side; the first says what the row is about."""
+        for row, text in zip(rows, render.table(rows, indent), strict=True):
+            end = len(indent) + len(row[0])
+            self.sink.line([(paint.NAME, text[:end]), *paint.words(text[end:])])
 
     def error(self, message: str) -> None:
         self.line(f"error: {message}", "red")

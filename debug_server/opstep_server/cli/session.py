@@ -288,7 +288,8 @@ class Session(abc.ABC):
                     self.show_stop(event.stopped)
                     await self._learned()
                     self._told.at_stop(event.stopped)
-                    await self.displays.show(self)
+                    if not self.full_screen:  # It has a pane.
+                        await self.displays.show(self)
                     return event.stopped
                 self._tell(event)
             return None

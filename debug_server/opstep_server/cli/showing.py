@@ -37,6 +37,17 @@ async def history(session: Session, args: str) -> None:
         session.screen.line(f"{number:>5}  {text}", "none")
 
 
+def setting(session: Session, args: str) -> bool:
+    """Whether it is one of the debugger's own that 'set' changes, as 'set pagination off' does."""
+    words = args.split()
+    if words[:1] != ["pagination"] or "=" in args:
+        return False
+    if words[1:] not in (["on"], ["off"]):
+        raise DebuggerError("write 'set pagination on' or 'set pagination off'")
+    session.screen.paging = words[1] == "on"
+    return True
+
+
 COMMANDS = (
     Command(
         "layout", ("tui",), "layout [off | PANE…]",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from opstep_server import values
-from opstep_server.cli import margin, paint, render
+from opstep_server.cli import in_view, margin, paint, render
 from opstep_server.cli.full.panes import CodePane, Console, TextPane
 from opstep_server.cli.paint import FAINT, NAME, Line
 from opstep_server.cli.session import Session
@@ -43,11 +43,10 @@ class View:
 
     async def refresh(self) -> None:
         """After a stop or a command; what cannot be had is left away."""
-        frame = self._frame()
-        if frame is not None and frame.file:
-            self.file = frame.file
-        self.source.show(paint.python(self.file), frame.line if frame and frame.file else 0)
         try:
+            file, line = self._session.line_in_view if self._stopped() else ("", 0)
+            self.file = file or self.file
+            self.source.show(paint.python(self.file), line if file else 0)
             await self._refresh_listing()
             lines = await self._tensors()
         except DebuggerError as error:
@@ -83,10 +82,6 @@ class View:
     def _stopped(self) -> bool:
         return self._session.stopped is not None
 
-    def _frame(self) -> pb.StackFrame | None:
-        stopped = self._session.stopped
-        return stopped.frames[self._session.frame] if stopped and stopped.frames else None
-
     async def _refresh_listing(self) -> None:
         session = self._session
         if not session.debugger.programs:
@@ -99,14 +94,8 @@ class View:
             self._listing = [paint.listing(line) for line in lines]
             self._listed = program
             self.program = program.event.name
-        self.listing.show(self._listing, self._listing_line())
-
-    def _listing_line(self) -> int:
-        # Python frames are in no program: the op that they led to is.
-        stopped, frame = self._session.stopped, self._frame()
-        if stopped is None or frame is None:
-            return 0
-        return (frame if frame.HasField("op") else stopped.frames[0]).op.listing_line
+        current = in_view.listing_line(session) if self._stopped() else 0
+        self.listing.show(self._listing, current)
 
     async def _tensors(self) -> list[Line]:
         session = self._session
@@ -114,11 +103,13 @@ class View:
             return [[(FAINT, "the script runs" if session.running else "nothing runs")]]
         lines: list[Line] = []
         for title, scope in _SCOPES:
-            page = await session.debugger.variables(
-                session.thread.id, session.frame, scope, count=_SHOWN
-            )
+            page = await in_view.variables(session, scope, count=_SHOWN)
             lines.append([("bold", title)])
             lines += _table(page)
+        if session.displays.all:
+            lines.append([("bold", "displayed")])
+            texts = await session.displays.lines(session, again=True)
+            lines += [paint.words(f"  {text}") for text in texts]
         return lines
 
 
