@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from opstep_server import values
@@ -30,38 +30,63 @@ _LARGE, _SMALL = 1e6, 1e-3
 _DIGITS = 4
 
 
-def rows(flat: Sequence[str], dims: Sequence[int], width: int) -> list[str]:
-    """Brackets around rows; one that is wider than the screen goes on below itself."""
-    column = max((len(text) for text in flat), default=0)
-    return _rows([text.rjust(column) for text in flat], list(dims), 0, width)
+# Rows of rows of … elements; a gap at any depth.
+Nested = Sequence["Nested | str"]
 
 
-def _rows(flat: list[str], dims: list[int], depth: int, width: int) -> list[str]:
+def nested(flat: Sequence[str], dims: Sequence[int]) -> Nested:
+    """All elements of a tensor, row-major."""
     if len(dims) <= 1:
-        return _one_row(flat, depth, width)
-    lines: list[str] = []
+        return flat
     size = math.prod(dims[1:])
-    for index in range(dims[0]):
-        part = flat[index * size : (index + 1) * size]
-        inner = _rows(part, dims[1:], depth + 1, width)
-        if index > 0 and len(dims) > 2:
-            lines += [""] * (len(dims) - 2)
-        if index == 0:
-            inner[0] = inner[0][:depth] + "[" + inner[0][depth + 1 :]
+    return [nested(flat[i * size : (i + 1) * size], dims[1:]) for i in range(dims[0])]
+
+
+def rows(tree: Nested, width: int) -> list[str]:
+    """Brackets around rows; one that is wider than the screen goes on below itself."""
+    column = max(map(len, _leaves(tree)), default=0)
+    lines = _rows(tree, column, 1, width)
+    return ["[" + lines[0][1:], *lines[1:]]
+
+
+def _leaves(tree: Nested) -> Iterator[str]:
+    for each in tree:
+        if isinstance(each, str):
+            yield each
+        else:
+            yield from _leaves(each)
+
+
+def _rows(tree: Nested, column: int, depth: int, width: int) -> list[str]:
+    """With room for the brackets that are opened before it, and those closed that it opens."""
+    if all(isinstance(each, str) for each in tree):
+        return _one_row([str(each).rjust(column) for each in tree], depth, width)
+    lines: list[str] = []
+    for index, each in enumerate(tree):
+        if isinstance(each, str):
+            lines.append(" " * depth + each)
+            continue
+        inner = _rows(each, column, depth + 1, width)
+        inner[0] = inner[0][:depth] + "[" + inner[0][depth + 1 :]
+        if index > 0:
+            lines += [""] * (_rank(each) - 1)
         lines += inner
-    if not lines:
-        return [" " * depth + "[]"]
     lines[-1] += "]"
     return lines
 
 
-def _one_row(flat: list[str], depth: int, width: int) -> list[str]:
-    indent = " " * (depth + 1)
-    lines = [" " * depth + "["]
-    for index, text in enumerate(flat):
-        if index and len(lines[-1]) + 1 + len(text) > width - depth - 2:
+def _rank(tree: Nested) -> int:
+    first = next((each for each in tree if not isinstance(each, str)), None)
+    return 1 if first is None else 1 + _rank(first)
+
+
+def _one_row(texts: list[str], depth: int, width: int) -> list[str]:
+    indent = " " * depth
+    lines = [indent]
+    for text in texts:
+        if lines[-1] != indent and len(lines[-1]) + 1 + len(text) > width - depth:
             lines.append(indent)
-        lines[-1] += text if lines[-1] in (indent, " " * depth + "[") else f" {text}"
+        lines[-1] += text if lines[-1] == indent else f" {text}"
     lines[-1] += "]"
     return lines
 

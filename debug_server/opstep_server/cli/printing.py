@@ -65,11 +65,11 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
         return [f"{head} [{', '.join(row)}]"]
     head = f"{text} = {values.describe(pb.Value(tensor=_without_elements(tensor)))}"
     if count <= most:
-        dims = list(tensor.dims)
         flat = arrays.texts(values.elements(tensor), tensor.dtype, form)
+        tree = arrays.nested(flat, tensor.dims)
     else:
-        dims, flat = await _corners(session, text, tensor, form)
-    return [head, *arrays.rows(flat, dims, session.screen.width)]
+        tree = await _corners(session, text, tensor, form)
+    return [head, *arrays.rows(tree, session.screen.width)]
 
 
 def _scalar(value: pb.Value, form: Format) -> str:
@@ -91,9 +91,7 @@ def _without_elements(tensor: pb.Tensor) -> pb.Tensor:
     return pb.Tensor(dtype=tensor.dtype, dims=tensor.dims, summary=tensor.summary)
 
 
-async def _corners(
-    session: Session, text: str, tensor: pb.Tensor, form: Format
-) -> tuple[list[int], list[str]]:
+async def _corners(session: Session, text: str, tensor: pb.Tensor, form: Format) -> arrays.Nested:
     """The ends of each long axis, with a gap between them; what is between stays where it is."""
     dims = list(tensor.dims)
     cuts = [_cut(size, axis >= len(dims) - 2) for axis, size in enumerate(dims)]
@@ -103,17 +101,20 @@ async def _corners(
         part = (await in_view.evaluate(session, f"({text})[{slices}]", max_elements=_MOST)).tensor
         positions = itertools.product(*(range(first, last) for first, last in parts))
         found.update(zip(positions, values.elements(part), strict=True))
-    written = dict(zip(found, arrays.texts(list(found.values()), tensor.dtype, form), strict=True))
-    # Along each axis the positions that are shown; None is the gap.
-    axes: list[list[int | None]] = []
-    for ends in cuts:
-        axis: list[int | None] = list(range(*ends[0]))
-        axes.append([*axis, None, *range(*ends[1])] if len(ends) > 1 else axis)
-    flat = [
-        arrays.GAP if None in position else written[tuple(p for p in position if p is not None)]
-        for position in itertools.product(*axes)
-    ]
-    return [len(axis) for axis in axes], flat
+    texts = arrays.texts(list(found.values()), tensor.dtype, form)
+    written = dict(zip(found, texts, strict=True))
+
+    def below(position: tuple[int, ...]) -> arrays.Nested:
+        tree: list[arrays.Nested | str] = []
+        for number, (first, last) in enumerate(cuts[len(position)]):
+            if number > 0:
+                tree.append(arrays.GAP)
+            inside = [(*position, index) for index in range(first, last)]
+            deepest = len(position) + 1 == len(dims)
+            tree += [written[each] if deepest else below(each) for each in inside]
+        return tree
+
+    return below(())
 
 
 def _cut(size: int, inner: bool) -> list[tuple[int, int]]:
