@@ -75,6 +75,18 @@ struct Matches {
   }
 };
 
+// A variable may be called what Python calls it.
+proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const KnownPlan& known) {
+  if (!spec.has_data() || !known.python) return spec;
+  const std::string& name = spec.data().variable();
+  for (const auto& slots : plan.slot_of) {
+    if (slots.contains(name)) return spec;
+  }
+  if (const std::string* variable = known.python->Find(plan.program_id, name))
+    spec.mutable_data()->set_variable(std::string(*variable));
+  return spec;
+}
+
 }  // namespace
 
 void Breakpoints::Replace(const proto::SetBreakpoints& wanted) {
@@ -113,7 +125,7 @@ void Breakpoints::Bind(const Plan& plan, KnownPlan& known) {
 }
 
 void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
-  const proto::Breakpoint& spec = entry.spec;
+  const proto::Breakpoint spec = WithVariable(entry.spec, plan, known);
   const bool line = spec.where_case() == proto::Breakpoint::kLine;
   if (NamesNoProgram(spec)) {
     const bool of_another = entry.program && entry.program != plan.program_id;
@@ -153,7 +165,7 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       binding.once_in_run = line;
       binding.run_start = run_start;
       try {
-        BindAt(entry, plan, static_cast<int>(block), instruction, std::move(binding), known);
+        BindAt(entry, spec, plan, static_cast<int>(block), instruction, std::move(binding), known);
       } catch (const Error& error) {
         entry.condition_error = error.what();
         ++unfit;
@@ -177,9 +189,8 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
 }
 
 // Throws when the condition cannot be asked at the op.
-void Breakpoints::BindAt(Entry& entry, const Plan& plan, int block, const Instruction& instruction,
-                         Binding binding, KnownPlan& known) const {
-  const proto::Breakpoint& spec = entry.spec;
+void Breakpoints::BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan& plan, int block,
+                         const Instruction& instruction, Binding binding, KnownPlan& known) const {
   bool after = spec.has_data();
   binding.hits = entry.hits;
   if (spec.has_condition()) {

@@ -57,8 +57,8 @@ class Breakpoints {
   };
 
   void BindOne(Entry& entry, const Plan& plan, KnownPlan& known);
-  void BindAt(Entry& entry, const Plan& plan, int block, const Instruction& instruction,
-              Binding binding, KnownPlan& known) const;
+  void BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan& plan, int block,
+              const Instruction& instruction, Binding binding, KnownPlan& known) const;
   void Explain(Entry& entry, const Plan& plan) const;
   std::string WhyNot(const Entry& entry) const;
   void Refresh(Entry& entry) const;

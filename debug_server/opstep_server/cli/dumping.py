@@ -97,9 +97,10 @@ async def _write(
         opened.write(widened(piece) if tensor.dtype == program_pb2.BFLOAT16 else piece)
         if session.interrupted:
             return False
-        if time.monotonic() - told > _SECONDS:
+        done = offset + len(piece)
+        if done < size and time.monotonic() - told > _SECONDS:
             told = time.monotonic()
-            session.screen.line(f"  {100 * (offset + len(piece)) // size} % of {render.size(size)}")
+            session.screen.line(f"  {100 * done // size} % of {render.size(size)}")
     return True
 
 

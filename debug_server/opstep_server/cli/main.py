@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import opstep_server
 from opstep_server import allocation
-from opstep_server.cli import exits, saved
+from opstep_server.cli import characters, exits, saved
 from opstep_server.cli.arguments import EXECUTOR_COMMANDS, parse, problem
 from opstep_server.debugger import Debugger, DebuggerError, LaunchTarget
 
@@ -70,6 +70,7 @@ def _executor(words: list[str]) -> int:
 
 
 def _debug(args: argparse.Namespace) -> int:
+    characters.replace_unknown()
     if sentence := problem(args):
         print(f"opstep: {sentence}", file=sys.stderr)
         return exits.WRONG

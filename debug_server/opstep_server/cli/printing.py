@@ -130,6 +130,7 @@ async def display(session: Session, args: str) -> None:
     if not text:
         if not session.displays.all:
             raise DebuggerError("nothing is displayed: 'display EXPRESSION' shows it at each stop")
+        session.stop  # noqa: B018  # Raises when there is nothing to show.
         for each in session.displays.all.values():
             each.told = ""
         await session.displays.show(session)
