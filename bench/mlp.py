@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import peers
-from table import Row, interleaved, speed_ratio
+from table import Row, interleaved
 
 import opstep
 from opstep import layers
@@ -67,8 +67,9 @@ def rows() -> list[Row]:
         for name, run in runs.items():
             first = run()
             assert 1.5 < first < 3.5, f"{name} starts with a loss of {first}"
-        ms = {name: seconds * 1e3 for name, seconds in interleaved(runs, seconds=2).items()}
-        ratio = speed_ratio(ms["opstep"], ms["PyTorch eager"])
+        times = interleaved(runs, seconds=2)
+        ms = {name: seconds * 1e3 for name, seconds in times.items()}
+        ratio = times.ratio("opstep", "PyTorch eager")
         result.append(
             Row(
                 f"MLP step, h={hidden}",

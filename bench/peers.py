@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from table import Row, interleaved, speed_ratio
+from table import Row, interleaved
 
 THREADS = int(os.environ.get("OPSTEP_NUM_THREADS", "1"))
 TORCH, ONNX_RUNTIME, PADDLE = "PyTorch eager", "ONNX Runtime", "PaddlePaddle"
@@ -79,10 +79,11 @@ def compare(name: str, makers: Mapping[str, Callable[[], Run]], seconds: float) 
         got = np.asarray(runs[peer]())
         scale = float(np.abs(expected).max())
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-3 * scale, err_msg=peer)
-    ms = {peer: value * 1e3 for peer, value in interleaved(runs, seconds=seconds).items()}
+    times = interleaved(runs, seconds=seconds)
+    ms = {peer: value * 1e3 for peer, value in times.items()}
     rows = []
     for peer in others:
-        ratio = speed_ratio(ms[ours], ms[peer])
+        ratio = times.ratio(ours, peer)
         bar = 1.0 if peer == TORCH else 0.9
         rows.append(Row(name, ms[ours], "ms", peer, ms[peer], ratio, f">= {bar:g}x", ratio >= bar))
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,23 +29,34 @@ def speed_ratio(ours: float, peer: float, *, higher_is_better: bool = False) -> 
     return ours / peer if higher_is_better else peer / ours
 
 
-def interleaved(
-    runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.5
-) -> dict[str, float]:
-    """Best time in seconds of each, taken in turns so that a noisy moment hits all of them.
+class Times(dict[str, float]):
+    """Best time in seconds of each, and of each round."""
+
+    def __init__(self, rounds: list[dict[str, float]]) -> None:
+        super().__init__({name: min(best[name] for best in rounds) for name in rounds[0]})
+        self.rounds = rounds
+
+    def ratio(self, ours: str, peer: str) -> float:
+        """How many times faster we are: the median of the rounds' own ratios. The machine is not
+        the same from one round to another, and in one round it is for all."""
+        return statistics.median(best[peer] / best[ours] for best in self.rounds)
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.5) -> Times:
+    """Times of each, taken in turns so that a noisy moment hits all of them.
 
     With threads each turn begins with a rest: after its work a library's threads spin on, ONNX
     Runtime's for some 50 ms, OpenMP's for 200 ms, and would take a core from whose turn is next.
     """
     rest = 0.35 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
-    best = {name: float("inf") for name in runs}
     for run in runs.values():  # warm caches, compile plans
         run()
         run()
     end = time.perf_counter() + seconds * len(runs)
-    rounds = 0
+    rounds: list[dict[str, float]] = []
     # A helper that is woken late spoils a whole turn: with threads there are more of them.
-    while time.perf_counter() < end or rounds < (14 if rest else 5):
+    while time.perf_counter() < end or len(rounds) < (14 if rest else 7):
+        best = {name: float("inf") for name in runs}
         for name, run in runs.items():
             if rest:
                 time.sleep(rest)
@@ -53,8 +65,8 @@ def interleaved(
                 start = time.perf_counter()
                 run()
                 best[name] = min(best[name], time.perf_counter() - start)
-        rounds += 1
-    return best
+        rounds.append(best)
+    return Times(rounds)
 
 
 def _number(value: float | None) -> str:

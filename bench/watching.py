@@ -131,7 +131,7 @@ def _torch_anomaly(images: np.ndarray, labels: np.ndarray) -> float:
             return plain()
 
     times = interleaved({"plain": plain, "watched": watched})
-    return (times["watched"] / times["plain"] - 1) * 100
+    return (times.ratio("plain", "watched") - 1) * 100
 
 
 async def _summary() -> float:
