@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from at_terminal import Terminal, terminal
-from terminal_runs import ADD, LOG, MATMUL
+from terminal_runs import ADD, LOG, MATMUL, opstep
 
 ENTER, LEAVE, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
@@ -232,3 +232,57 @@ def test_what_the_script_writes_does_not_break_the_screen(tmp_path: Path):
         assert rows[at + 1 : at + 3] == ["red text", "progress 100%"]
         assert re.fullmatch("x+", rows[at + 3])
         assert rows[0].startswith("─ source: ")
+
+
+def test_a_terminal_that_only_writes_lines_is_told(tmp_path: Path):
+    with terminal(XDG_STATE_HOME=str(tmp_path), TERM="dumb") as t:
+        t.expect(r"\(opstep\)")
+        t.type("layout\r")
+        t.expect(r"error: the full screen needs a terminal with a cursor: TERM is 'dumb'")
+    with terminal(options=("--tui",), XDG_STATE_HOME=str(tmp_path), TERM="dumb") as t:
+        t.expect(r"opstep: the full screen needs a terminal with a cursor: TERM is 'dumb'")
+        assert t.wait() == 2
+    result = opstep("debug", "--tui", "scripted_train.py")
+    assert (result.stderr, result.returncode) == (
+        "opstep: --tui needs a terminal, and no --batch\n",
+        2,
+    )
+
+
+def test_without_colour_the_current_line_still_stands_out(tmp_path: Path):
+    with terminal(
+        options=("--tui",), size=(80, 24), XDG_STATE_HOME=str(tmp_path), NO_COLOR="1"
+    ) as t:
+        t.shows(r"^\(opstep\)$")
+        stop_at_add(t)
+        assert t.style(f"▶ {ADD}").reverse
+        colours = {char.fg for row in t.screen.buffer.values() for char in row.values()}
+        assert colours == {"default"}
+
+
+def test_ctrl_c_pauses_what_runs_although_nobody_waits(tmp_path: Path):
+    go = tmp_path / "go"
+    with terminal(
+        options=("--tui",), size=(80, 24), XDG_STATE_HOME=str(tmp_path), SCRIPT_WAITS_FOR=str(go)
+    ) as t:
+        t.shows(r"^\(opstep\)$")
+        t.press("F5")
+        t.shows(r"^waiting$")
+        t.press("C-C")
+        t.shows(r"^pausing: ")
+        t.press("C-C")
+        t.shows(r"^still running")
+        t.press("C-C")
+        t.shows(r"^\(opstep\) pause$")
+        go.touch()
+        t.shows(r"│ pause$")
+
+
+def test_the_full_screen_can_be_put_aside(tmp_path: Path):
+    with full(tmp_path) as t:
+        stop_at_add(t)
+        t.type("\x1a")
+        t.receives(LEAVE)
+        os.killpg(t.process.pid, signal.SIGCONT)
+        t.press("F8")
+        t.shows(r"│ while_0 iteration 1 │ step$")

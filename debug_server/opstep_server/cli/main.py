@@ -90,8 +90,13 @@ def _debug(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace) -> int:
     from opstep_server.cli.screen import Screen
     from opstep_server.cli.shell import Shell
+    from opstep_server.cli.showing import check_terminal
 
     terminal = sys.stdout.isatty() and sys.stdin.isatty() and not args.batch
+    if args.tui:
+        if not terminal:
+            raise DebuggerError("--tui needs a terminal, and no --batch")
+        check_terminal()
     session = _session(args, Screen(colour=terminal), terminal)
     shell = Shell(session)
     commands = [command for group in args.commands for command in group]

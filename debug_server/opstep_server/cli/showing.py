@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -23,9 +25,18 @@ async def layout(session: Session, args: str) -> None:
         )
     if session.ask is None:
         raise DebuggerError("the full screen needs a terminal: this session has none")
+    check_terminal()
     session.panes.clear()
     session.panes.update(words if words and words != ["all"] else PANES)
     session.full_screen = True
+
+
+def check_terminal() -> None:
+    """Raises when the terminal is one that can only write lines."""
+    kind = os.environ.get("TERM", "")
+    if kind in ("", "dumb", "unknown"):
+        told = f"TERM is '{kind}'" if kind else "TERM is not set"
+        raise DebuggerError(f"the full screen needs a terminal with a cursor: {told}")
 
 
 async def history(session: Session, args: str) -> None:

@@ -238,6 +238,7 @@ class FullScreen:
         bind("escape", "up")(lambda: self._move(-1))
         bind("escape", "down")(lambda: self._move(1))
         bind("c-l")(lambda: self._app.renderer.clear())
+        bind("c-z")(lambda: self._app.suspend_to_background())
 
         return keys
 
@@ -259,6 +260,8 @@ class FullScreen:
             self._answer.set_exception(KeyboardInterrupt())
         elif self._busy:
             self._pausing = asyncio.create_task(self._session.interrupt())
+        elif not self._buffer.text and self._session.running and self._session.stopped is None:
+            self._do("pause")  # It runs though nobody waits for it.
         self._buffer.reset()
 
     def _end(self) -> None:
