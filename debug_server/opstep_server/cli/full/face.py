@@ -33,6 +33,7 @@ from opstep_server.debugger import (
     ContinuedEvent,
     Event,
     ProcessExited,
+    ProgramCompiled,
     StoppedEvent,
 )
 from opstep_server.wire import debug_pb2 as pb
@@ -44,7 +45,7 @@ _COMMANDS = {"f10": "next", "f11": "step", "f23": "finish", "f7": "stepi", "f8":
 _HOLD_SECONDS = 0.03
 # Steps of many may come faster than anybody can look at them.
 _REFRESH_SECONDS = 0.05
-_CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, BreakpointChanged)
+_CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, ProgramCompiled, BreakpointChanged)
 _STYLE = Style.from_dict(
     {
         "line": "ansibrightblack",
@@ -66,10 +67,10 @@ class _App(Application[None]):
         super().__init__(*args, **options)
         self._held: asyncio.TimerHandle | None = None
 
-    def hold(self) -> None:
+    def hold(self, late: Callable[[], None]) -> None:
+        """Until `draw`; `late` is called when that does not come soon."""
         if self._held is None:
-            loop = asyncio.get_running_loop()
-            self._held = loop.call_later(_HOLD_SECONDS, self.draw)
+            self._held = asyncio.get_running_loop().call_later(_HOLD_SECONDS, late)
 
     def draw(self) -> None:
         if self._held is not None:
@@ -87,7 +88,7 @@ class FullScreen:
 
     def __init__(self, session: Session, history: History) -> None:
         self._session = session
-        self._view = View(session)
+        self._view = View(session, lambda: self._app.invalidate())
         # What was typed, or came from a key: None is the end of it.
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._busy = False
@@ -186,10 +187,17 @@ class FullScreen:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, _CHANGES):
-            self._changed = True
-            if self._refreshing is None or self._refreshing.done():
-                self._refreshing = asyncio.create_task(self._refresh())
+            self._refresh_soon()
         self._app.invalidate()
+
+    def _late(self) -> None:
+        self._app.draw()
+        self._refresh_soon()
+
+    def _refresh_soon(self) -> None:
+        self._changed = True
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh())
 
     async def _refresh(self) -> None:
         while self._changed:
@@ -243,7 +251,7 @@ class FullScreen:
         return keys
 
     def _do(self, command: str) -> None:
-        self._app.hold()
+        self._app.hold(self._late)
         self._typed.put_nowait(command)
 
     def _go(self) -> None:

@@ -202,8 +202,9 @@ class Console(Pane):
 
     colour = True
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.width = 80
+        self._changed = changed
         self._lines: deque[Line] = deque()
         # Those that each line has at this width.
         self._wrapped: deque[list[Line]] = deque()
@@ -265,6 +266,7 @@ class Console(Pane):
         if len(self._lines) > _KEPT:
             self._lines.popleft()
             self._count -= len(self._wrapped.popleft())
+        self._changed()
 
     def _drop_last(self) -> None:
         self._lines.pop()

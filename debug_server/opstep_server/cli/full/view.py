@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from opstep_server import values
@@ -26,12 +26,13 @@ _SCOPES = (("inputs", pb.SCOPE_INPUTS), ("outputs", pb.SCOPE_OUTPUTS))
 
 
 class View:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, changed: Callable[[], None]) -> None:
+        """`changed` is called when there is something new to draw."""
         self._session = session
         self.source = CodePane("no source to show", self._stopped)
         self.listing = CodePane("no program yet", self._stopped)
         self.tensors = TextPane()
-        self.console = Console()
+        self.console = Console(changed)
         self.file = session.script
         self.program = ""
         # The listing that is shown is this one's.
