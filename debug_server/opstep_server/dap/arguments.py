@@ -115,8 +115,14 @@ class Arguments:
         # bool is an int in Python, but not in JSON.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise RequestError(f"{self._where}.{name} must be {_KINDS[kind]}, not {_show(value)}")
-        _check_range(f"{self._where}.{name}", value)
+        if kind is not bool:
+            self._check(name, value)
         return value
+
+    def _check(self, name: str, value: Any) -> None:
+        if type(value) is int and -(1 << 63) <= value < 1 << 63:
+            return
+        _check_range(f"{self._where}.{name}", value)
 
 
 def _check_range(where: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -12,8 +13,12 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 # A header that is longer than this is no header of ours.
 MAX_HEADER_BYTES = 1024
 _FIRST, _LAST = b"Content-Length: ", b"\r\n\r\n"
+_WHOLE = re.compile(rb"Content-Length: (\d{1,12})\r\n\r\n")
 # Messages are trees of our own making: looking for circles would take longer than writing them.
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+
+
+_decode = json.JSONDecoder().decode
 
 
 class FramingError(Exception):
@@ -39,6 +44,13 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Json | BodyError]:
         """What the bytes complete; raises FramingError behind the last good message."""
+        first = self._length is None and not self._buffer
+        if first and (whole := _WHOLE.match(data)):
+            # What nearly always comes: one message, all of it, with nothing but its length.
+            body = data[whole.end() :]
+            if len(body) == int(whole[1]) <= self._limit:
+                yield _message(body)
+                return
         self._buffer += data
         while self._buffer:
             if self._length is None:
@@ -90,7 +102,7 @@ class Decoder:
 
 def _message(body: bytes) -> Json | BodyError:
     try:
-        message = json.loads(body.decode())
+        message = _decode(body.decode())
     except (ValueError, RecursionError) as error:
         return BodyError(f"a message is not JSON: {error}")
     return message if isinstance(message, dict) else BodyError("a message is not a JSON object")

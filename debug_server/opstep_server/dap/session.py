@@ -42,7 +42,7 @@ from opstep_server.expr import ExprError
 ORDERED_SECONDS = 10.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Pending:
     """A request on its way to its one response."""
 
