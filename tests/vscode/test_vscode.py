@@ -2,103 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+from waiting import processes, until
 
 if TYPE_CHECKING:
     from workbench import Workbench
 
-ROOT = Path(__file__).parents[2]
-PLUGIN = ROOT / "ide_plugins" / "vscode"
-PICTURES = ROOT / "build" / "vscode"
 SCRIPT = "digits_mlp.py"
 
 
-@pytest.fixture(scope="module")
-def installation() -> Path:
-    """A code-server and a browser, installed by setup.sh (at once when they are there already)."""
-    environment = os.environ | {"OPSTEP_PYTHON": sys.executable}
-    subprocess.run([Path(__file__).with_name("setup.sh")], env=environment, check=True, timeout=600)
-    cache = Path(os.environ.get("OPSTEP_CACHE") or Path.home() / ".cache" / "opstep")
-    return cache / "vscode" / "current"
-
-
-@pytest.fixture(scope="module")
-def extension() -> Path:
-    """The packaged extension, made anew when a source is newer."""
-    vsix = PLUGIN / "opstep.vsix"
-    names = ["package.json", "package-lock.json", "README.md", "tsconfig.json", ".vscodeignore"]
-    folders = [PLUGIN / name for name in ("src", "syntaxes", "media")]
-    sources = [PLUGIN / name for name in names]
-    sources += [path for folder in folders for path in folder.rglob("*")]
-    newest = max(path.stat().st_mtime for path in sources)
-    if not vsix.exists() or vsix.stat().st_mtime < newest:
-        subprocess.run([ROOT / "tools" / "vsix.sh"], check=True, timeout=300)
-    return vsix
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A workspace with the examples, told which Python to use, without launch.json."""
-    folder = tmp_path / "workspace"
-    shutil.copytree(ROOT / "examples", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    settings = folder / ".vscode" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text(json.dumps({"opstep.python": sys.executable}))
-    return folder
-
-
-@pytest.fixture
-def workbench(
-    installation: Path, extension: Path, folder: Path, tmp_path: Path
-) -> Iterator[Workbench]:
-    # Imported late: only setup.sh makes sure that the browser driver is there.
-    from code_server import CodeServer
-    from workbench import Workbench, open_browser
-
-    chromium = shutil.which("chromium")
-    assert chromium, "chromium is missing: run tests/vscode/setup.sh"
-    home = tmp_path / "code-server"
-    home.mkdir()
-    with (
-        CodeServer(installation, home, extension) as server,
-        open_browser(server.url(folder), chromium) as page,
-    ):
-        window = Workbench(page)
-        try:
-            yield window
-        finally:
-            # pytest shows this only when the test failed; the picture is always the last state.
-            window.screenshot(PICTURES / "last.png")
-            print(window.describe())
-
-
-def processes(*words: str) -> list[str]:
-    """Command lines of the running processes that have all these words."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if all(word in command for word in words):
-            found.append(command.strip())
-    return found
-
-
-@pytest.mark.vscode
-@pytest.mark.timeout(400)
 def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
-    from workbench import until
-
     source = (folder / SCRIPT).read_text().splitlines()
     line = next(at for at, text in enumerate(source, 1) if "layers.fc(" in text)
 
@@ -133,7 +48,6 @@ def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
     assert workbench.evaluate("1 + 2") == "3"
     assert "64" in workbench.evaluate("x.shape")
     assert "float32[32, 32]" in workbench.evaluate("x @ fc_0.w")
-    workbench.screenshot(PICTURES / "stopped.png")
 
     # A tensor opens into its rows.
     workbench.expand_variable(next(iter(tensors)))

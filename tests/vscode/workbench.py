@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from playwright.sync_api import (
+    Browser,
     Locator,
     Page,
     TimeoutError as PlaywrightTimeout,
     expect,
     sync_playwright,
 )
-
-T = TypeVar("T")
+from waiting import until
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -31,27 +29,28 @@ CHROMIUM_FLAGS = [
 
 
 @contextmanager
-def open_browser(url: str, chromium: str) -> Iterator[Page]:
+def open_browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         try:
-            page = browser.new_page(viewport={"width": 1400, "height": 1000})
-            page.set_default_timeout(30_000)
-            page.goto(url)
-            yield page
+            yield browser
         finally:
             browser.close()
 
 
-def until(what: str, probe: Callable[[], T | None], patience: float = 30) -> T:
-    """The first answer of `probe` that is true or not empty; says what was awaited in vain."""
-    deadline = time.monotonic() + patience
-    while True:
-        answer = probe()
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, f"waited {patience:g} s in vain for {what}"
-        time.sleep(0.1)
+@contextmanager
+def open_page(browser: Browser, url: str) -> Iterator[Page]:
+    """A page that shares nothing with earlier ones."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    page.goto(url)
+    try:
+        yield page
+    finally:
+        # Left like this the window says goodbye, and its extension host ends at once.
+        page.goto("about:blank")
+        context.close()
 
 
 def _expand(row: Locator) -> None:
@@ -100,6 +99,12 @@ class Workbench:
         else:
             expect(stop).to_be_hidden(timeout=20_000)
 
+    def end_session(self) -> None:
+        """Stop what a test left running, so that no script outlives its window."""
+        if self.toolbar("stop").is_visible():
+            self.toolbar("stop").click()
+            self.expect_session(running=False)
+
     def call_stack(self) -> list[str]:
         return self.page.locator(".debug-call-stack .monaco-list-row").all_inner_texts()
 
@@ -141,17 +146,19 @@ class Workbench:
     def notifications(self) -> list[str]:
         return self.page.locator(".notifications-toasts .notification-list-item").all_inner_texts()
 
-    def describe(self) -> str:
+    @staticmethod
+    def describe(page: Page) -> str:
         """What a person would see now, for the message of a failed test."""
-        console = self.page.locator(".repl .repl-tree .monaco-list-row").all_inner_texts()
+        places = {
+            "notifications": ".notifications-toasts .notification-list-item",
+            "dialogs": ".monaco-dialog-box",
+            "call stack": ".debug-call-stack .monaco-list-row",
+            "variables": ".debug-variables .monaco-list-row",
+            "breakpoints": ".debug-breakpoints .monaco-list-row",
+            "console": ".repl .repl-tree .monaco-list-row",
+        }
         return "\n".join(
-            [
-                f"notifications: {self.notifications()}",
-                f"dialogs: {self.page.locator('.monaco-dialog-box').all_inner_texts()}",
-                f"call stack: {self.call_stack()}",
-                f"variables: {self.variables()}",
-                f"console: {console}",
-            ]
+            f"{name}: {page.locator(place).all_inner_texts()}" for name, place in places.items()
         )
 
     def screenshot(self, path: Path) -> None:

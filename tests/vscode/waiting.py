@@ -1,0 +1,34 @@
+"""Waiting for what other processes do: asked again and again, with an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(what: str, probe: Callable[[], T | None], patience: float = 30) -> T:
+    """The first answer of `probe` that is true or not empty; says what was awaited in vain."""
+    deadline = time.monotonic() + patience
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"waited {patience:g} s in vain for {what}"
+        time.sleep(0.1)
+
+
+def processes(*words: str) -> list[int]:
+    """The running processes whose command line has all these words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if all(word in command for word in words):
+            found.append(int(path.parent.name))
+    return found
