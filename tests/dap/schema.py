@@ -42,6 +42,8 @@ def _definition_name(message: dict[str, Any]) -> str:
         return "ErrorResponse"
     subject = message.get("event" if kind == "event" else "command")
     assert isinstance(subject, str) and subject, f"a message without a subject: {message}"
+    if subject.startswith("opstep"):
+        return str(kind).capitalize()  # A request of our own: what every request and response is.
     name = subject[0].upper() + subject[1:] + str(kind).capitalize()
     assert name in _DEFINITIONS, f"the protocol has no {name}"
     return name

@@ -47,6 +47,7 @@ MATMUL = _op(1, "fc_0.matmul", "matmul", 0, "matmul", [4, 3])  # @matmul
 WHILE = _op(2, "while_0", "while", 0, "while", [])  # @while
 LOG = _op(3, "log_0", "log", 1, "log", [-1])  # @log
 WHILE.blocks.add(block=1, name="body")
+MATMUL.inputs.add(slot="X", variable="x")
 LOG.stack.add(file=HERE, line=_line("caller"), function="model")  # @caller
 OPS = [MATMUL, WHILE, LOG]
 LISTING = [

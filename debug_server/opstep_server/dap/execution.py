@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opstep_server.dap.session import Session
 
 _GRANULARITIES = ("statement", "line", "instruction")
+_OP_STEPS = ("over", "into", "out", "iteration", "run")
 
 
 class Execution:
@@ -62,6 +63,15 @@ class Execution:
     async def stepOut_request(self, arguments: Arguments) -> None:
         await self._resume(arguments, "out", _unit(arguments))
 
+    @request(When.STOPPED, ends_looking=True)
+    async def opstepResume_request(self, arguments: Arguments) -> None:
+        """By ops, and in ways that the protocol has no request for: `continued` tells of it."""
+        stop = self._session.stops.get(arguments.integer("threadId"))
+        mode = cast(ResumeMode, arguments.one_of("mode", _OP_STEPS, "over"))
+        others = self._others(arguments, stop)
+        await self._session.debugger.resume(stop.thread.id, mode, "op")
+        await self._release(others)
+
     @request()
     async def pause_request(self, arguments: Arguments) -> None:
         thread_id = arguments.integer("threadId")
@@ -79,9 +89,7 @@ class Execution:
     ) -> None:
         stops = self._session.stops
         stop = stops.get(arguments.integer("threadId"))
-        alone = arguments.boolean("singleThread", False)
-        # Those that stop from here on have just come to a breakpoint of theirs.
-        others = [] if alone else [other for other in stops.all if other is not stop]
+        others = self._others(arguments, stop)
         stops.leave(stop.thread.id)
         try:
             await self._session.debugger.resume(stop.thread.id, mode, unit, block)
@@ -90,6 +98,11 @@ class Execution:
                 stops.enter(stop.thread, stop.stopped)
             raise
         await self._release(others)
+
+    def _others(self, arguments: Arguments, stop: Stop) -> list[Stop]:
+        """Those that go on too; what stops later has just come to a breakpoint of its own."""
+        alone = arguments.boolean("singleThread", False)
+        return [] if alone else [other for other in self._session.stops.all if other is not stop]
 
     async def _release(self, others: list[Stop]) -> None:
         """They go on freely; `continued` tells of each."""

@@ -23,6 +23,7 @@ from opstep_server.dap.events import EventTranslator
 from opstep_server.dap.exceptions import Exceptions
 from opstep_server.dap.execution import Execution
 from opstep_server.dap.framing import BodyError, ByteSink, Decoder, FramingError, Json
+from opstep_server.dap.graphs import Graphs
 from opstep_server.dap.inspection import Inspection
 from opstep_server.dap.lifecycle import Lifecycle
 from opstep_server.dap.memory import Memory
@@ -95,6 +96,7 @@ class Session:
             self.sources,
             self.modules,
             self.disassembly,
+            Graphs(self),
             self,
         ]
         self._handlers = rules.handlers(groups)
