@@ -1,0 +1,158 @@
+import * as vscode from "vscode";
+
+import type { Place, Value } from "./protocol";
+
+/** A thread that stands still. */
+export class Stop {
+  private place: Promise<Place | undefined> | undefined;
+
+  constructor(
+    readonly session: vscode.DebugSession,
+    readonly threadId: number,
+  ) {}
+
+  /** Undefined when the thread went on before it was answered. */
+  where(): Promise<Place | undefined> {
+    this.place ??= this.ask<Place>("opstepPlace", {});
+    return this.place;
+  }
+
+  /** Of those variables that are there, what they hold. */
+  async values(variables: readonly string[]): Promise<readonly Value[]> {
+    const answer = await this.ask<{ values: Value[] }>("opstepValues", { variables });
+    return answer?.values ?? [];
+  }
+
+  private async ask<T>(command: string, more: object): Promise<T | undefined> {
+    try {
+      return await this.session.customRequest(command, { threadId: this.threadId, ...more });
+    } catch {
+      return undefined; // The thread went on, or the session ended: nobody waits for it any more.
+    }
+  }
+}
+
+const GOING_ON = new Set(["continue", "next", "stepIn", "stepOut"]);
+
+/** Which stop the user looks at, in whichever opstep session is active. */
+export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disposable {
+  private readonly stops = new Map<vscode.DebugSession, Map<number, Stop>>();
+  private readonly subscriptions: vscode.Disposable[];
+  private readonly changed = new vscode.EventEmitter<Stop | undefined>();
+  private readonly compiled = new vscode.EventEmitter<vscode.DebugSession>();
+  private stop: Stop | undefined;
+
+  /** A thread stopped, went on, or another one was chosen. */
+  readonly onDidChange = this.changed.event;
+  /** There are new programs, or fewer; also when a session begins or ends. */
+  readonly onDidChangePrograms = this.compiled.event;
+
+  constructor(type: string) {
+    this.subscriptions = [
+      vscode.debug.registerDebugAdapterTrackerFactory(type, this),
+      vscode.debug.onDidChangeActiveStackItem((item) => {
+        const chosen = item && this.stops.get(item.session)?.get(item.threadId);
+        if (chosen) {
+          this.look(chosen);
+        }
+      }),
+      vscode.debug.onDidTerminateDebugSession((session) => this.end(session)),
+      this.changed,
+      this.compiled,
+    ];
+  }
+
+  get current(): Stop | undefined {
+    return this.stop;
+  }
+
+  /** Sessions that run, the oldest first. */
+  get sessions(): vscode.DebugSession[] {
+    return [...this.stops.keys()];
+  }
+
+  createDebugAdapterTracker(session: vscode.DebugSession): vscode.DebugAdapterTracker {
+    this.stops.set(session, new Map());
+    // By number, the requests under way that let a thread go on, and which one.
+    const asked = new Map<number, number>();
+    return {
+      onWillReceiveMessage: (request: Message) => {
+        const threadId = request.arguments?.threadId;
+        if (GOING_ON.has(request.command ?? "") && threadId !== undefined) {
+          asked.set(request.seq, threadId);
+        }
+      },
+      onDidSendMessage: (message: Message) => {
+        const threadId = asked.get(message.request_seq ?? 0);
+        if (message.type === "event") {
+          this.hear(session, message);
+        } else if (threadId !== undefined) {
+          asked.delete(message.request_seq ?? 0);
+          if (message.success) {
+            this.goOn(session, threadId);
+          }
+        }
+      },
+      onExit: () => this.end(session),
+    };
+  }
+
+  dispose(): void {
+    for (const each of this.subscriptions) {
+      each.dispose();
+    }
+  }
+
+  private hear(session: vscode.DebugSession, message: Message): void {
+    const stops = this.stops.get(session);
+    const threadId = message.body?.threadId;
+    if (!stops) {
+      return;
+    }
+    if (message.event === "stopped" && threadId !== undefined) {
+      const stop = new Stop(session, threadId);
+      stops.set(threadId, stop);
+      this.look(stop);
+    } else if (message.event === "continued") {
+      this.goOn(session, threadId);
+    } else if (message.event === "module") {
+      this.compiled.fire(session);
+    }
+  }
+
+  private goOn(session: vscode.DebugSession, threadId: number | undefined): void {
+    const stops = this.stops.get(session);
+    if (threadId !== undefined && stops?.delete(threadId)) {
+      if (this.stop?.session === session && this.stop.threadId === threadId) {
+        this.look([...stops.values()].pop());
+      }
+    }
+  }
+
+  private end(session: vscode.DebugSession): void {
+    if (this.stops.delete(session)) {
+      if (this.stop?.session === session) {
+        this.look(undefined);
+      }
+      this.compiled.fire(session);
+    }
+  }
+
+  private look(stop: Stop | undefined): void {
+    if (stop !== this.stop) {
+      this.stop = stop;
+      this.changed.fire(stop);
+    }
+  }
+}
+
+interface Message {
+  readonly seq: number;
+  readonly type: string;
+  readonly event?: string;
+  readonly command?: string;
+  readonly success?: boolean;
+  readonly request_seq?: number;
+  readonly arguments?: { readonly threadId?: number };
+  readonly body?: { readonly threadId?: number };
+}

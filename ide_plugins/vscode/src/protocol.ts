@@ -1,0 +1,74 @@
+/** What the adapter answers to requests of opstep's own; docs/dap.md describes them. */
+
+export interface Slot {
+  readonly slot: string;
+  readonly variable: string;
+}
+
+export interface Output {
+  readonly variable: string;
+  readonly type: string;
+}
+
+export interface SourceLine {
+  readonly path: string;
+  readonly line: number;
+}
+
+export interface Op {
+  readonly id: number;
+  readonly name: string;
+  readonly type: string;
+  readonly block: number;
+  /** The op that this one is a gradient of, or 0. */
+  readonly forward: number;
+  readonly listingLine: number;
+  readonly inputs: readonly Slot[];
+  readonly outputs: readonly Output[];
+  /** The lines that made it, the innermost first. */
+  readonly stack: readonly SourceLine[];
+}
+
+/** A block that an op runs; block 0 is the program itself. */
+export interface Block {
+  readonly id: number;
+  readonly op: number;
+  readonly name: string;
+}
+
+export interface Graph {
+  readonly id: string;
+  readonly name: string;
+  readonly version: number;
+  readonly listing: { readonly name: string; readonly sourceReference: number };
+  readonly blocks: readonly Block[];
+  readonly ops: readonly Op[];
+}
+
+export interface Program {
+  readonly id: string;
+  readonly name: string;
+  readonly version: string;
+  readonly ops: number;
+}
+
+/** Where a thread stands. */
+export interface Place {
+  readonly threadId: number;
+  readonly program: string;
+  readonly programName: string;
+  readonly run: number;
+  /** The op, then those whose blocks it is in. */
+  readonly ops: readonly number[];
+  readonly iterations: readonly number[];
+  readonly after: boolean;
+  readonly fault?: string;
+}
+
+export interface Value {
+  readonly variable: string;
+  readonly value: string;
+  readonly brief: string;
+  readonly nan: number;
+  readonly inf: number;
+}
