@@ -173,7 +173,7 @@ async def graph(session: Session, args: str) -> None:
     op = flow.op(op.id)
     _draw(session, list(flow.above(op, depth)))
     at = f", {render.op_place(op)}" if op.stack else ""
-    session.screen.line(f"=> #{op.id} {op.name} ({op.type}){at}", "bold")
+    session.screen.tree(f"=> #{op.id} {op.name} ({op.type}){at}")
     _draw(session, list(flow.below(op, depth)), below=True)
 
 
@@ -184,7 +184,7 @@ async def _draw_variable(session: Session, flow: Dataflow, name: str, depth: int
         _draw(session, [*lines, f"┌─ {flow.tell(producer)}"])
     else:
         _draw(session, [f"┌─ {await _origin(session, flow, name)}"])
-    session.screen.line(f"=> {flow.describe(name)}", "bold")
+    session.screen.tree(f"=> {flow.describe(name)}")
     _draw(session, list(flow.uses(name, depth, producer)), below=True)
 
 
@@ -195,7 +195,7 @@ def _draw(session: Session, lines: list[str], below: bool = False) -> None:
         note = f"… {left} more lines"
         lines = [*lines[:_MOST_LINES], note] if below else [note, *lines[left:]]
     for line in lines:
-        session.screen.line(f"   {line}")
+        session.screen.tree(f"   {line}")
 
 
 # ---- walking -------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ async def info_blocks(session: Session, pattern: str) -> None:
     lines = [(0, outermost), *_blocks(flow, 0, "", running)]
     for block, text in lines:
         mark = "*" if block == here and session.stopped is not None else " "
-        session.screen.line(f"{mark} {text}", "bold" if mark == "*" else "")
+        session.screen.tree(f"{mark} {text}")
 
 
 def _blocks(

@@ -41,6 +41,20 @@ _LISTING_STYLES = {
     "slot": "cyan",
     "number": "magenta",
 }
+_TREE = re.compile(
+    r"(?P<branch>[┌├└│─]+|[←→…;])"
+    r"|(?P<mark>^=>)"
+    r"|(?P<op>#\d+ \S+)"
+    r"|(?P<type>\b(?:bfloat|float|uint|int|bool)\d*\[[^\]]*\])"
+    r"|(?P<place>(?<=, )\S+:\d+)"
+)
+_TREE_STYLES = {
+    "branch": FAINT,
+    "mark": "bold yellow",
+    "op": NAME,
+    "type": "green",
+    "place": FAINT,
+}
 # By the beginning of a token's name; the first that fits.
 _PYTHON_STYLES = (
     ("Token.Comment", FAINT),
@@ -95,6 +109,11 @@ def listing(text: str) -> Line:
     end = match.end() if match else 0
     head = _head(text[:end], bool(match and match["mark"] == "=>"))
     return [*head, *_found(text[end:], _LISTING, _listing_style)]
+
+
+def tree(text: str) -> Line:
+    """A line of a drawing of ops and variables."""
+    return _found(text, _TREE, lambda match: _TREE_STYLES[match.lastgroup or "branch"])
 
 
 def python(file: str) -> list[Line]:

@@ -17,6 +17,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 # A tensor with more elements is shown by its corners.
 _ELEMENTS = 200
+# And one with more rows.
+_ROWS = 40
 # What one reply of the executor holds for sure.
 _MOST = 100_000
 # How many of an axis are shown at either end: of rows and columns, and of the axes before them.
@@ -64,7 +66,9 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
         row = arrays.texts(elements, tensor.dtype, form) if form else map(values.number, elements)
         return [f"{head} [{', '.join(row)}]"]
     head = f"{text} = {values.describe(pb.Value(tensor=_without_elements(tensor)))}"
-    if count <= most:
+    # One that was asked for by number is shown in full, however many rows that takes.
+    rows = count // tensor.dims[-1]
+    if count <= most and (rows <= _ROWS or most != _ELEMENTS):
         flat = arrays.texts(values.elements(tensor), tensor.dtype, form)
         tree = arrays.nested(flat, tensor.dims)
     else:

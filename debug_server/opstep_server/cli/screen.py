@@ -68,6 +68,10 @@ class Screen:
         """A numbered line of a program's listing."""
         self.sink.line(paint.listing(text) if self.sink.colour else [("", text)])
 
+    def tree(self, text: str) -> None:
+        """A line of a drawing of ops and variables."""
+        self.sink.line(paint.tree(text) if self.sink.colour else [("", text)])
+
     def table(self, rows: Sequence[Sequence[str]], indent: str = "  ") -> None:
         """Columns side by side; the first says what the row is about."""
         for row, text in zip(rows, render.table(rows, indent), strict=True):

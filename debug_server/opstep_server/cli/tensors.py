@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from opstep_server import expr, values
-from opstep_server.cli import comparing, dumping, heat, in_view, render
+from opstep_server.cli import comparing, dumping, heat, in_view
 from opstep_server.cli.command import Command
+from opstep_server.cli.paint import FAINT, FAULT, NAME
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb, program_pb2
@@ -15,6 +16,7 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 _PERCENTILES = (1, 25, 50, 75, 99)
 # Of more elements percentiles take too long.
 _SORTABLE = 1 << 24
+_NONE = "none"
 _BINS, _MOST_BINS = 20, 200
 # A bar by eighths of a character.
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -67,9 +69,10 @@ async def summary(session: Session, args: str) -> None:
                 at = await in_view.evaluate(session, f"argmax({test}({args}))")
                 text += f", the first at {_index(at.i, about.dims)}"
             rows.append((name, text))
-    for (name, text), line in zip(rows, render.table(rows), strict=True):
-        bad_row = name in ("NaN", "Inf") and not text.startswith("0 ") and text != "none"
-        session.screen.line(line, "bold red" if bad_row else "none")
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        fault = FAULT if name in ("NaN", "Inf") and text != _NONE else ""
+        session.screen.painted([(NAME, f"  {name:<{width}}  "), (fault, text)])
 
 
 async def _percentiles(session: Session, text: str) -> str:
@@ -82,7 +85,7 @@ async def _percentiles(session: Session, text: str) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part}, {100 * part / whole:.3g} %" if part else "none"
+    return f"{part}, {100 * part / whole:.3g} %" if part else _NONE
 
 
 def _index(flat: int, dims: Sequence[int]) -> str:
@@ -141,8 +144,10 @@ def _bars(session: Session, names: list[str], counts: list[int]) -> None:
     width, digits = max(map(len, names)), len(str(max(counts)))
     room = max(10, min(session.screen.width, 100) - width - digits - 7)
     for name, count in zip(names, counts, strict=True):
-        line = f"  {name:>{width}} │{bar(count / max(counts), room):<{room}} {count:>{digits}}"
-        session.screen.line(line, "none")
+        drawn = bar(count / max(counts), room).ljust(room)
+        session.screen.painted(
+            [("", f"  {name:>{width}} "), (FAINT, "│"), (NAME, drawn), ("", f" {count:>{digits}}")]
+        )
 
 
 def bar(part: float, room: int) -> str:
