@@ -87,7 +87,8 @@ def expression_help() -> list[str]:
     width = max(len(function.usage) for function in FUNCTIONS.values())
     return [
         "Python's syntax with NumPy's names: out.mean(), x[0, :4], isnan(out).any(), grad(w).",
-        "Names are the op's slots and attributes, and variables, which may have dots: fc_0.w.",
+        "Names are the op's slots and attributes, variables, which may have dots: fc_0.w, and what",
+        "the Python code that called the run calls variables: loss, self.loss.",
         "Names of the place:",
         *(f"  {name:<{width}}  {doc}" for name, doc in SPECIAL_NAMES.items()),
         "Functions, which are methods too (max(x) is x.max()):",

@@ -31,6 +31,12 @@ def markdown() -> str:
         "Python's syntax with NumPy's names: `out.mean()`, `x[0, :4]`, `isnan(out).any()`."
     )
     lines.append("Functions are methods too: `max(x)` is `x.max()`.")
+    lines += [
+        "",
+        "A name is a slot of the op, a variable, one of the names below, an attribute of the op,",
+        "or what the Python code that called the run calls a variable (`loss`, `self.loss`): the",
+        "first of these that there is.",
+    ]
     lines += ["", "| name | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {doc} |" for name, doc in SPECIAL_NAMES.items()]
     lines += [f"| `{function.usage}` | {function.doc} |" for function in FUNCTIONS.values()]

@@ -195,7 +195,7 @@ def _brief(value: pb.Value, beside: pb.Value | None = None) -> str:
     return text.removeprefix(head).strip() or text
 
 
-_FORMATS = "\n".join(f"/{form}  {doc}" for form, doc in FORMATS.items())
+_FORMATS = "\n".join(f"  /{form}  {doc}" for form, doc in FORMATS.items())
 
 COMMANDS = (
     Command(
