@@ -229,7 +229,11 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
   for (const std::string& name : variables) out->add_variables(name);
   const PythonNames python_names;
   for (const PythonName& known : python_names.all()) {
-    if (!variables.contains(known.variable)) continue;
+    // Also those of other blocks: what uses them can be asked anywhere.
+    const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
+      return slots.contains(known.variable);
+    });
+    if (!ours) continue;
     proto::PythonName* python = out->add_python();
     python->set_name(known.name);
     python->set_variable(known.variable);

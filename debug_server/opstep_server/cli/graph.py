@@ -236,7 +236,8 @@ async def info_blocks(session: Session, pattern: str) -> None:
 def _blocks(
     flow: Dataflow, parent: int, indent: str, running: dict[int, pb.StackFrame]
 ) -> Iterator[tuple[int, str]]:
-    inner = [(op, each) for op in flow.in_block(parent) for each in op.blocks]
+    blocks = [(op, each) for op in flow.in_block(parent) for each in op.blocks]
+    inner = sorted(blocks, key=lambda pair: pair[1].block)
     for number, (op, each) in enumerate(inner, 1):
         last = number == len(inner)
         its = "" if each.name == "block" else f"{each.name} "
