@@ -153,8 +153,11 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
     if (!variable || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
     *used = count;
     if (NodePtr node = FindVariable(*variable)) return node;
+    const bool elsewhere =
+        std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
+                    [&](const auto& slots) { return slots.contains(*variable); });
     Fail("Python's ", name, " is the variable ", *variable,
-         ", which this run does not compute, or in another block");
+         elsewhere ? ", which is in another block" : ", which this run does not compute");
   }
   return nullptr;
 }

@@ -54,7 +54,12 @@ class Dataflow:
         """
         if reader is not None and (sources := self.sources(variable, reader)):
             return sources[0]
-        ours = [op for op in self.writers(variable) if op.id not in self._readers.get(variable, {})]
+        ours = [
+            op
+            for op in self.writers(variable)
+            if op.id not in self._readers.get(variable, {})
+            and (reader is None or self._may_share(op, reader))
+        ]
         return ours[-1] if ours else None
 
     def sources(self, variable: str, reader: pb.OpInfo) -> list[pb.OpInfo]:
@@ -63,6 +68,8 @@ class Dataflow:
         found: list[pb.OpInfo] = []
         for op in reversed(self.writers(variable)):
             if op.listing_line >= reader.listing_line or op.id in around:
+                continue
+            if not self._may_share(op, reader):
                 continue
             if any(op.id in self._around(inner) for inner in found):
                 continue  # It wrote by an op of its blocks, which may have been skipped.
@@ -89,6 +96,12 @@ class Dataflow:
             found.add(self._runs[block].id)
             block = self._runs[block].block
         return found
+
+    def _may_share(self, one: pb.OpInfo, other: pb.OpInfo) -> bool:
+        """Whether a name means the same to both: one block is in the other, or the same."""
+        one_sees = {one.block, *self._blocks(self._around(one))}
+        other_sees = {other.block, *self._blocks(self._around(other))}
+        return one.block in other_sees or other.block in one_sees
 
     def _blocks(self, ops: set[int]) -> set[int]:
         """Those that the ops are in."""
@@ -154,6 +167,7 @@ class Dataflow:
             return ""
         if writer == self._carried(variable, reader):
             return ", in the next iteration"
-        return (
-            ", in the next run" if not sources and reader.id not in self._around(writer) else None
-        )
+        if sources or not self._may_share(writer, reader):
+            return None
+        # An op that runs the writer's block and takes what it made.
+        return "" if reader.id in self._around(writer) else ", in the next run"
