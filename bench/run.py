@@ -27,6 +27,7 @@ THREADS = {
     "conv_shapes": (1, 2),
     "building": (1,),
     "dap_steps": (1,),
+    "terminal": (1,),
     "transfer": (1,),
     "watching": (1,),
     "hook_cost": (1,),
