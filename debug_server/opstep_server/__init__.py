@@ -1,9 +1,10 @@
 """The debug server: one `Debugger` over the executors' gRPC streams, and its faces CLI and DAP."""
 
-from importlib import metadata
-
 
 def version() -> str:
+    # Only here: it takes longer than all that a short command does.
+    from importlib import metadata
+
     try:
         return metadata.version("opstep")
     except metadata.PackageNotFoundError:

@@ -137,17 +137,18 @@ class Terminal:
 def terminal(
     *args: str,
     script: str = "scripted_train.py",
+    command: str = "debug",
     options: tuple[str, ...] = (),
     size: tuple[int, int] = (200, 24),
     cwd: Path = HERE,
     **env: str,
 ) -> Iterator[Terminal]:
-    """`opstep debug OPTIONS SCRIPT ARGS` at a terminal of that many columns and rows."""
+    """`opstep COMMAND OPTIONS SCRIPT ARGS` at a terminal of that many columns and rows."""
     ours, theirs = os.openpty()
     _set_size(ours, *size)
     clean = {name: value for name, value in os.environ.items() if name not in _SIZES}
     process = subprocess.Popen(
-        [sys.executable, "-c", START, "debug", *options, script, *args],
+        [sys.executable, "-c", START, command, *options, script, *args],
         cwd=cwd,
         env={**clean, "TERM": "xterm-256color", **env},
         stdin=theirs,

@@ -193,3 +193,11 @@ def test_a_script_that_runs_no_program(tmp_path: Path, source: str, said: str):
         "error: the script has ended: 'run' starts it again", "(opstep) run", said,
     ]  # fmt: skip
     assert "opstep_server" not in result.stderr
+
+
+def test_ctrl_c_finds_nothing_imported_that_could_complain():
+    """Before main() Python answers Ctrl-C with a traceback: that time has to be short."""
+    code = "import sys; import opstep_server.cli.main; print(*sys.modules)"
+    shown = subprocess.run([*OPSTEP[:1], "-c", code], capture_output=True, text=True, check=True)
+    slow = {"asyncio", "argparse", "grpc", "google", "importlib.metadata", "prompt_toolkit", "rich"}
+    assert not slow & set(shown.stdout.split())

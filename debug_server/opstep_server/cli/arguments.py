@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import NoReturn
 
 import opstep_server
 from opstep_server.cli import exits, saved
@@ -65,8 +66,7 @@ def parser() -> argparse.ArgumentParser:
         prog="opstep",
         description="Runs, shows and debugs compiled neural-network graphs.",
     )
-    version = f"opstep {opstep_server.version()}"
-    top.add_argument("--version", action="version", version=version)
+    top.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for name, what in EXECUTOR_COMMANDS.items():
         commands.add_parser(name, help=what)
@@ -139,6 +139,13 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_access(serve)
     return top
+
+
+class _Version(argparse.Action):
+    """It is looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        parser.exit(message=f"opstep {opstep_server.version()}\n")
 
 
 def parse(words: list[str]) -> argparse.Namespace:

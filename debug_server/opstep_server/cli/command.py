@@ -30,3 +30,10 @@ class Command:
     completes: Completes | tuple[Completes, ...] = ""
     # An empty line does it again.
     repeats: bool = False
+
+
+def split(text: str) -> tuple[str, str, str]:
+    """`print/x w` to the command, the stroke and the rest; mostly there is none."""
+    word, _, args = text.partition(" ")
+    name, slash, form = word.partition("/")
+    return (name, slash, f"{form} {args}") if slash else (word, "", args)

@@ -75,17 +75,17 @@ class Prompt:
 
     async def read(self) -> str:
         """One command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
-        # Only around the prompt: it writes late, and the script beside it at once.
+        # Only around the prompt: it writes late, and the script beside it at once. The handler of
+        # SIGINT stays the shell's: prompts would take it away.
         with patch_stdout(raw=True):
             self._sink.prompting = True
             try:
-                return await self._prompt.prompt_async(PROMPT)
+                return await self._prompt.prompt_async(PROMPT, handle_sigint=False)
             finally:
                 self._sink.prompting = False
 
     async def ask(self, question: str) -> str:
         ask: PromptSession[str] = PromptSession()
-        # The handler of SIGINT stays the command's: a prompt would take it away.
         return await ask.prompt_async(question, handle_sigint=False)
 
     @contextlib.contextmanager

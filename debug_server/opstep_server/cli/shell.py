@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from opstep_server.cli.command import Command
+from opstep_server.cli.command import Command, split
 from opstep_server.cli.commands import find
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -74,16 +74,18 @@ class Shell:
         history = History()
         session = self._session
         session.typed[:0] = reversed(list(history.load_history_strings()))
-        while not session.quitting:
-            face: Face
-            if session.full_screen:
-                from opstep_server.cli.full import FullScreen
+        # All the time: Ctrl-C may come just before or after a command too.
+        with self._ctrl_c():
+            while not session.quitting:
+                face: Face
+                if session.full_screen:
+                    from opstep_server.cli.full import FullScreen
 
-                face = FullScreen(session, history)
-            else:
-                face = Prompt(session, history)
-            async with face:
-                await self._read_from(face)
+                    face = FullScreen(session, history)
+                else:
+                    face = Prompt(session, history)
+                async with face:
+                    await self._read_from(face)
 
     async def _read_from(self, face: Face) -> None:
         """Until the session ends or wants another face."""
@@ -96,7 +98,7 @@ class Shell:
                 continue
             except EOFError:
                 text = "quit"
-            with self._ctrl_c(), face.running():
+            with face.running():
                 done = await self.execute(text.strip())
             if not done:
                 self._given.clear()
@@ -113,7 +115,7 @@ class Shell:
         try:
             if text:
                 self._session.typed.append(text)
-                word, slash, args = _split(text)
+                word, slash, args = split(text)
                 command, args = find(word), f"{slash}{args}".strip()
                 self._repeat = (command, args) if command.repeats else None
             elif self._repeat is not None:
@@ -136,7 +138,7 @@ class Shell:
 
     @contextlib.contextmanager
     def _ctrl_c(self) -> Iterator[None]:
-        """While a command runs, Ctrl-C pauses the script; a batch it ends."""
+        """Ctrl-C pauses the script when a command waits for it; a batch it ends."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         pausing: set[asyncio.Task[None]] = set()
@@ -152,13 +154,6 @@ class Shell:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    """`print/x w` to the command, the stroke and the rest; mostly there is none."""
-    word, _, args = text.partition(" ")
-    name, slash, form = word.partition("/")
-    return (name, slash, f"{form} {args}") if slash else (word, "", args)
 
 
 async def _ask(face: Face, question: str) -> str:

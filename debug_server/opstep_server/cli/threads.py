@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opstep_server.cli import render
-from opstep_server.cli.command import Command, Handler
+from opstep_server.cli.command import Command, Handler, split
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError, Thread
 
@@ -66,8 +66,8 @@ def _command(text: str) -> tuple[Handler, str]:
     # Only here: the table of commands is made of this file too.
     from opstep_server.cli.commands import find
 
-    word, _, args = text.partition(" ")
-    return find(word).handler, args.strip()
+    word, slash, args = split(text)
+    return find(word).handler, f"{slash}{args}".strip()
 
 
 def _any(session: Session) -> list[Thread]:

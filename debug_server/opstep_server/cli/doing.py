@@ -1,0 +1,162 @@
+"""What the command `opstep` does with its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import opstep_server
+from opstep_server import allocation
+from opstep_server.cli import characters, exits, saved
+from opstep_server.cli.arguments import EXECUTOR_COMMANDS, parse, problem
+from opstep_server.debugger import Debugger, DebuggerError, LaunchTarget
+
+if TYPE_CHECKING:
+    from opstep_server.cli.screen import Screen
+    from opstep_server.cli.session import Session
+
+
+def do(words: list[str]) -> int:
+    if words and words[0] in EXECUTOR_COMMANDS:
+        return _executor(words)
+    args = parse(words)
+    if args.command == "ps":
+        from opstep_server.cli.ps import ps
+
+        return ps()
+    allocation.keep_freed()
+    return _adapter(args) if args.command in ("dap", "serve") else _debug(args)
+
+
+def _adapter(args: argparse.Namespace) -> int:
+    # Only here: the terminal does not need the adapter, nor the adapter the terminal.
+    from opstep_server.dap import main as stdio, serving
+
+    access = args.token_file, args.tls_cert, args.tls_key
+    try:
+        if args.command == "serve":
+            asyncio.run(serving.serve(args.listen, args.dap, *access))
+        elif args.listen:
+            asyncio.run(serving.dap(args.listen, *access))
+        else:
+            return stdio.main()
+    except DebuggerError as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _executor(words: list[str]) -> int:
+    """This process becomes the executor's, so that signals and the exit code are its own."""
+    # -P: a file beside the user must not be taken for a module of ours.
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
+    command = [sys.executable, *safe, "-m", "opstep", *words]
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        print(f"opstep: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+# ---- the terminal debugger -----------------------------------------------------------------------
+
+
+def _debug(args: argparse.Namespace) -> int:
+    characters.replace_unknown()
+    if sentence := problem(args):
+        print(f"opstep: {sentence}", file=sys.stderr)
+        return exits.WRONG
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        # From here on there is a session to be closed.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return asyncio.run(_run(args))
+    except DebuggerError as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return exits.WRONG
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return exits.by_signal(signal.SIGINT)
+    except BrokenPipeError:
+        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return exits.by_signal(signal.SIGPIPE)
+
+
+async def _run(args: argparse.Namespace) -> int:
+    from opstep_server.cli.screen import Screen
+    from opstep_server.cli.shell import Shell
+    from opstep_server.cli.showing import check_terminal
+
+    terminal = sys.stdout.isatty() and sys.stdin.isatty() and not args.batch
+    if args.tui:
+        if not terminal:
+            raise DebuggerError("--tui needs a terminal, and no --batch")
+        check_terminal()
+    session = _session(args, Screen(colour=terminal), terminal)
+    shell = Shell(session)
+    commands = [command for group in args.commands for command in group]
+    ending = _end_on_signals()
+    try:
+        if terminal and args.command == "debug" and not args.tui:
+            session.screen.line(
+                f"opstep {opstep_server.version()}: type help for the commands, run to begin"
+            )
+        await session.begin()
+        if terminal:
+            session.full_screen = args.tui
+            await shell.interactive(commands)
+        else:
+            await shell.batch(commands)
+            if not args.batch and not session.quitting:
+                await shell.piped()
+    finally:
+        await session.close()
+        if ending:
+            # Not by returning: that would wait for a thread that may still read our input.
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+            os._exit(exits.by_signal(ending[0]))
+    return 0 if terminal else exits.code(shell.failed, session.fault, session.script_code)
+
+
+def _session(args: argparse.Namespace, screen: Screen, terminal: bool) -> Session:
+    from opstep_server.cli import attached, launched, listening
+
+    debugger = Debugger()
+    if args.command == "attach" and args.pid is not None:
+        return attached.AttachedSession(debugger, args.pid, screen, args.batch)
+    if args.command == "attach":
+        access = args.token_file, args.tls_cert, args.tls_key
+        return listening.ListeningSession(debugger, args.listen, access, screen, args.batch)
+    target = saved.target(args) if args.saved else LaunchTarget(args.file, tuple(args.args))
+    target = replace(
+        target,
+        python=args.python,
+        output="terminal" if terminal else "inherit",
+        stdin="inherit" if args.batch and not sys.stdin.isatty() else "nothing",
+    )
+    return launched.LaunchedSession(debugger, target, screen, args.batch, file=args.file)
+
+
+def _end_on_signals() -> list[int]:
+    """Lets SIGTERM and SIGHUP cancel this task; the result holds the signal that did."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    came: list[int] = []
+
+    def end(number: int) -> None:
+        if not came and task is not None:
+            came.append(number)
+            task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # One that our parent had us ignore (nohup) stays ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            loop.add_signal_handler(number, end, int(number))
+    return came
