@@ -293,7 +293,7 @@ def test_dap_is_known_to_its_own_folder() -> None:
     for path in python_files(SERVER):
         if SERVER / "dap" in path.parents:
             continue
-        if where(path) != "debug_server/opstep_server/cli/main.py":
+        if where(path) != "debug_server/opstep_server/cli/doing.py":
             imported = {m for m in imported_modules(path) if below(m, "opstep_server.dap")}
             wrong += [f"{where(path)} imports {module}" for module in sorted(imported)]
         words = {"Content-Length", "stackTrace", "setBreakpoints", "variablesReference"}
