@@ -216,6 +216,11 @@ std::vector<std::string> Function::parameters() const {
   return names;
 }
 
+bool IsFunction(std::string_view name) {
+  return std::any_of(std::begin(kFunctions), std::end(kFunctions),
+                     [&](const Function& f) { return f.name() == name; });
+}
+
 const Function& FindFunction(std::string_view name) {
   std::vector<std::string> names;
   for (const Function& f : kFunctions) {

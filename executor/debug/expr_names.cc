@@ -243,6 +243,7 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
   if (python_ != nullptr) {
     for (const PythonName& python : python_->all()) known.push_back(python.name);
   }
+  if (IsFunction(name)) Fail(name, " is a function: write ", name, "(…)");
   // Hash tables have no order of their own: the same suggestion every time.
   std::sort(known.begin(), known.end());
   const std::string near = Nearest(name, known);

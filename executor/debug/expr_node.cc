@@ -327,6 +327,7 @@ NodePtr PropertyNode(NodePtr value, std::string_view name) {
     const bool constant = node->value->constant();
     return Fold(std::move(node), constant);
   }
+  if (IsFunction(name.substr(1))) Fail(name.substr(1), " is a function: write ", name, "()");
   Fail("there is no property ", name, ": a tensor has .shape, .size, .ndim, .dtype and .T");
 }
 

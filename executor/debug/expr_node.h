@@ -62,6 +62,7 @@ struct Function {
   std::string_view name() const { return signature.substr(0, signature.find('(')); }
   std::vector<std::string> parameters() const;
 };
+bool IsFunction(std::string_view name);
 // Unknown: an Error with the nearest name.
 const Function& FindFunction(std::string_view name);
 

@@ -133,7 +133,7 @@ async def _tell(session: Session, a: str, b: str, count: int, found: Found) -> N
         rows.append(("largest relative", f"{found.relative:.4g}{at(found.relative_at)}: {both}"))
     close = f"within {_ABSOLUTE:g} + {_RELATIVE:g} * abs(B)"
     if found.far:
-        rows.append(("close", f"no: {found.far} are not {close}"))
+        rows.append(("close", f"no: {found.far} of them not {close}"))
     else:
         rows.append(("close", f"yes: all are {close}"))
     session.screen.table(rows)

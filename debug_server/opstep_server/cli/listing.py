@@ -76,6 +76,8 @@ async def _show_place(session: Session, args: str) -> None:
         hint = expr.suggest(args, ("source", "listing")) or _USAGE
         raise DebuggerError(f"'{args}' is no place to list: {hint}")
     first, last = int(match["first"]), int(match["last"] or 0)
+    if not first:
+        raise DebuggerError("there is no line 0: lines count from 1")
     if last and last < first:
         raise DebuggerError(f"line {last} is before line {first}: write 'list {last},{first}'")
     if match["file"]:

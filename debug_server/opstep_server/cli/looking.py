@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 
 from opstep_server import expr, values
 from opstep_server.cli import breaking, graph, in_view, printing, render, threads
@@ -16,16 +17,32 @@ _PAGE = 200
 
 
 async def inputs(session: Session, args: str) -> None:
-    await _show_scope(session, pb.SCOPE_INPUTS)
+    async with _op_in_view(session, args):
+        await _show_scope(session, pb.SCOPE_INPUTS)
 
 
 async def outputs(session: Session, args: str) -> None:
-    await _show_scope(session, pb.SCOPE_OUTPUTS)
+    async with _op_in_view(session, args):
+        await _show_scope(session, pb.SCOPE_OUTPUTS)
 
 
 async def attrs(session: Session, args: str) -> None:
-    in_view.op(session)  # Raises when there is none.
-    await _show_scope(session, pb.SCOPE_ATTRIBUTES)
+    async with _op_in_view(session, args):
+        in_view.op(session)  # Raises when there is none.
+        await _show_scope(session, pb.SCOPE_ATTRIBUTES)
+
+
+@contextlib.asynccontextmanager
+async def _op_in_view(session: Session, args: str) -> AsyncIterator[None]:
+    """Looks at that op meanwhile; at the one in view when there are no words."""
+    session.stop  # noqa: B018  # Raises when there is nothing to look at.
+    walked = list(session.walked)
+    if args:
+        session.walked.append(await graph.find(session, args))
+    try:
+        yield
+    finally:
+        session.walked[:] = walked
 
 
 async def _show_scope(
@@ -88,15 +105,11 @@ def _matches(op: pb.OpInfo, pattern: str) -> bool:
 
 
 async def info_op(session: Session, pattern: str) -> None:
-    session.stop  # noqa: B018  # Raises when there is nothing to look at.
-    if pattern:
-        walked = list(session.walked)
-        session.walked.append(await graph.find(session, pattern))
-        try:
-            await info_op(session, "")
-        finally:
-            session.walked[:] = walked
-        return
+    async with _op_in_view(session, pattern):
+        await _show_op(session)
+
+
+async def _show_op(session: Session) -> None:
     op = in_view.op(session)
     session.screen.line(render.op_line(op), "bold")
     for line in op.stack:
@@ -191,14 +204,16 @@ async def info(session: Session, args: str) -> None:
 
 COMMANDS = (
     Command(
-        "inputs", (), "inputs", "show what goes into the op", "", inputs,
+        "inputs", (), "inputs [OP]", "show what goes into the op in view, or another one",
+        "OP is #12, its name, or a variable for the op that made it.", inputs, "node",
     ),
     Command(
-        "outputs", (), "outputs", "show what the op made",
-        "Before the op has run there is nothing to see.", outputs,
+        "outputs", (), "outputs [OP]", "show what the op in view made, or another one",
+        "Before the op has run there is nothing to see.", outputs, "node",
     ),
     Command(
-        "attrs", ("attributes",), "attrs", "show the op's attributes", "", attrs,
+        "attrs", ("attributes",), "attrs [OP]", "show the attributes of the op in view, or another",
+        "", attrs, "node",
     ),
     Command(
         "info", ("i",), "info TOPIC [PATTERN]",

@@ -30,10 +30,7 @@ async def tensor(session: Session, text: str, usage: str) -> pb.Tensor:
     value = await in_view.evaluate(session, text, max_elements=1)
     if value.WhichOneof("kind") != "tensor":
         word = usage.partition(" ")[0]
-        raise DebuggerError(
-            f"{text} is {values.describe(value)}, one value: '{word}' is for tensors, "
-            "'print' shows it"
-        )
+        raise DebuggerError(f"'{word}' is for tensors, and {text} is one value: 'print' shows it")
     if not math.prod(value.tensor.dims):
         what = values.type_name(value.tensor.dtype, value.tensor.dims)
         raise DebuggerError(f"{text} is {what}: it has no elements")
