@@ -201,3 +201,15 @@ def test_ctrl_c_finds_nothing_imported_that_could_complain():
     shown = subprocess.run([*OPSTEP[:1], "-c", code], capture_output=True, text=True, check=True)
     slow = {"asyncio", "argparse", "grpc", "google", "importlib.metadata", "prompt_toolkit", "rich"}
     assert not slow & set(shown.stdout.split())
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_streams_that_are_closed(closed: str):
+    words = [*OPSTEP, "debug", "--batch", "-ex", "catch nan", "-ex", "run", SCRIPT]
+    result = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
+        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+    )  # fmt: skip
+    assert result.returncode == exits.FAULT
+    assert "Traceback" not in result.stdout
+    assert ("NaN" in result.stdout) == ("1>" not in closed)

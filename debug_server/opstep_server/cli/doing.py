@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import opstep_server
 from opstep_server import allocation
-from opstep_server.cli import characters, exits, saved
+from opstep_server.cli import characters, exits, saved, streams
 from opstep_server.cli.arguments import EXECUTOR_COMMANDS, parse, problem
 from opstep_server.debugger import Debugger, DebuggerError, LaunchTarget
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def do(words: list[str]) -> int:
+    streams.open_missing()
     if words and words[0] in EXECUTOR_COMMANDS:
         return _executor(words)
     args = parse(words)
