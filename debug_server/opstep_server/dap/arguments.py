@@ -82,6 +82,16 @@ class Arguments:
             _check_range(f"{self._where}.{name}[{position}]", value)
         return values
 
+    def integers(self, name: str) -> list[int]:
+        values = self._read(name, list) or []
+        for position, value in enumerate(values):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise RequestError(
+                    f"{self._where}.{name}[{position}] must be an integer, not {_show(value)}"
+                )
+            _check_range(f"{self._where}.{name}[{position}]", value)
+        return values
+
     def string_map(self, name: str) -> dict[str, str | None]:
         values = self._read(name, dict) or {}
         for key, value in values.items():

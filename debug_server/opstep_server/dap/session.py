@@ -36,6 +36,7 @@ from opstep_server.dap.setting import Setting
 from opstep_server.dap.showing import Showing
 from opstep_server.dap.sources import Sources
 from opstep_server.dap.stops import NotStopped, Stops
+from opstep_server.dap.tensors import Tensors
 from opstep_server.debugger import Debugger, DebuggerError
 from opstep_server.expr import ExprError
 
@@ -93,6 +94,7 @@ class Session:
             Evaluation(self),
             Completion(self),
             self.memory,
+            Tensors(self),
             self.sources,
             self.modules,
             self.disassembly,
