@@ -124,5 +124,10 @@ def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert completed(session, "help ca") == ["catch"]
         assert completed(session, "delete ") == ["1"]
         assert completed(session, "nonsense x") == []
+        # What the usage says to type as it stands there.
+        assert completed(session, "quit ") == ["detach", "terminate"]
+        assert completed(session, "finish i") == ["iteration"]
+        assert completed(session, "save ") == ["breakpoints"]
+        assert completed(session, "thread a") == ["all"]
 
     asyncio.run(run())

@@ -169,6 +169,8 @@ def test_it_comes_and_goes_while_the_script_runs(tmp_path: Path):
         t.shows(r"breakpoint 1$")
         t.type("layout\r")
         t.shows(r"▶2  add_0")
+        # The console begins with what was said before.
+        t.shows(r"(?s)^stopped at op #2 add_0.*^\(opstep\) layout\n")
         t.type("layout source\r")
         t.hides(r"tensors")
         t.type("layout fish\r")

@@ -11,8 +11,8 @@ from opstep_server.cli.session import Session
 Handler = Callable[[Session, str], Awaitable[None]]
 # What the words behind a command may become.
 Completes = Literal[
-    "", "where", "clause", "variable", "op", "breakpoint", "thread", "catch", "expression", "file",
-    "info", "layout", "node", "command",
+    "", "where", "clause", "variable", "op", "breakpoint", "thread", "frame", "display", "catch",
+    "expression", "file", "info", "layout", "node", "command",
 ]  # fmt: skip
 
 

@@ -24,6 +24,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 # Op and variable names have dots in them.
 _EXPRESSION_WORD = re.compile(r"[\w.@]*$")
+# In a usage, what is typed as it stands there: `quit [detach | terminate]`.
+_OWN_WORD = re.compile(r"(?<![\w'])[a-z]+(?!\w)")
 _NO_METHODS = ("where", "grad", "var")
 # What may stand behind a place.
 _CLAUSES = {
@@ -82,9 +84,10 @@ def candidates(session: Session, text: str, visible: pb.Names | None = None) -> 
         return
     word, _, args = text.partition(" ")
     try:
-        kind = _kind(find(word.partition("/")[0]).completes, args)
+        command = find(word.partition("/")[0])
     except DebuggerError:
         return
+    kind = _kind(command.completes, args)
     if kind == "expression":
         yield from _in_expression(session, args, visible or pb.Names())
         return
@@ -94,7 +97,8 @@ def candidates(session: Session, text: str, visible: pb.Names | None = None) -> 
     elif kind == "file":
         yield from _files(typed)
     else:
-        yield from _matching(_words(session, kind), typed)
+        own = dict.fromkeys(_OWN_WORD.findall(command.usage.partition(" ")[2]), "")
+        yield from _matching({**own, **_words(session, kind)}, typed)
 
 
 def _kind(kinds: Completes | tuple[Completes, ...], args: str) -> Completes:
@@ -116,6 +120,11 @@ def _words(session: Session, kind: Completes) -> dict[str, str]:
         return {str(b.id): render.where(b.spec) for b in session.debugger.breakpoints}
     if kind == "thread":
         return {str(thread.id): thread.name for thread in session.debugger.threads}
+    if kind == "frame":
+        frames = session.stopped.frames if session.stopped is not None else ()
+        return {str(index): render.frame_line(frame) for index, frame in enumerate(frames)}
+    if kind == "display":
+        return {str(each.number): each.text for each in session.displays.all.values()}
     if kind == "catch":
         return {**dict.fromkeys((*CATCHES, "off"), ""), "if": "a condition", "in": "chosen ops"}
     if kind == "op":

@@ -104,7 +104,7 @@ async def _run(args: argparse.Namespace) -> int:
     commands = [command for group in args.commands for command in group]
     ending = _end_on_signals()
     try:
-        if terminal and args.command == "debug" and not args.tui:
+        if terminal and args.command == "debug":
             session.screen.line(
                 f"opstep {opstep_server.version()}: type help for the commands, run to begin"
             )

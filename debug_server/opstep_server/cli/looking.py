@@ -221,6 +221,7 @@ COMMANDS = (
         "TOPIC is breakpoints, taps, display, op [OP], ops [PATTERN], vars [PATTERN], blocks,\n"
         "programs or threads.\n"
         "PATTERN is an op's type or a name with * and ?.\n"
-        "'info vars' goes from the block of the frame in view outwards.", info, "info",
+        "'info vars' goes from the block of the frame in view outwards.", info,
+        ("info", "node"),
     ),
 )  # fmt: skip

@@ -213,7 +213,7 @@ COMMANDS = (
     Command(
         "undisplay", (), "undisplay [NUMBER…]",
         "no longer show an expression at each stop", "Without a number, none of them.",
-        undisplay,
+        undisplay, "display",
     ),
     Command(
         "set", (), "set VARIABLE[SLICE] = EXPRESSION",

@@ -54,7 +54,8 @@ class Prompt:
 
     def __init__(self, session: Session, history: History) -> None:
         self._session = session
-        self._sink = TerminalSink()
+        there = session.screen.sink
+        self._sink = there if isinstance(there, TerminalSink) else TerminalSink()
         session.screen.sink = self._sink
         self._prompt: PromptSession[str] = PromptSession(
             history=history,
@@ -80,9 +81,11 @@ class Prompt:
         with patch_stdout(raw=True):
             self._sink.prompting = True
             try:
-                return await self._prompt.prompt_async(PROMPT, handle_sigint=False)
+                text = await self._prompt.prompt_async(PROMPT, handle_sigint=False)
             finally:
                 self._sink.prompting = False
+        self._sink.said.append([("bold", f"{PROMPT}{text}")])
+        return text
 
     async def ask(self, question: str) -> str:
         ask: PromptSession[str] = PromptSession()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,9 @@ from opstep_server.cli.paint import Line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_SAID = 200
 
 
 class Sink(Protocol):
@@ -115,6 +119,8 @@ class TerminalSink:
         # Rows that may still be shown before the next page; None: all.
         self._room: int | None = None
         self.waiting: list[Line] = []
+        # The last lines, and what the script wrote between them: the full screen begins with them.
+        self.said: deque[Line | str] = deque(maxlen=_SAID)
         # The script left the cursor in the middle of a line.
         self._inside = False
         # A prompt stands below, which only whole lines may move.
@@ -156,6 +162,7 @@ class TerminalSink:
             self.show(row)
 
     def line(self, line: Line) -> None:
+        self.said.append(line)
         for row in paint.wrap(line, self.width):
             if self._room is None:
                 self.show(row)
@@ -174,6 +181,7 @@ class TerminalSink:
         self.console.print(Text.assemble(*((text, style or "none") for style, text in row)))
 
     def output(self, text: str) -> None:
+        self.said.append(text)
         self._inside = not text.endswith("\n")
         sys.stdout.write(text)
         if not self.prompting:

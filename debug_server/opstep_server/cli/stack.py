@@ -62,7 +62,7 @@ COMMANDS = (
     ),
     Command(
         "frame", ("f",), "frame [NUMBER]",
-        "look at a frame of the stack", "Expressions and 'list' use that frame.", frame,
+        "look at a frame of the stack", "Expressions and 'list' use that frame.", frame, "frame",
     ),
     Command(
         "up", (), "up [FRAMES]",

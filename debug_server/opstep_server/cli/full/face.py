@@ -27,6 +27,7 @@ from opstep_server.cli.full.layout import layout
 from opstep_server.cli.full.panes import Pane, style
 from opstep_server.cli.full.view import View
 from opstep_server.cli.prompt import PROMPT, editing_keys
+from opstep_server.cli.screen import TerminalSink
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
     BreakpointChanged,
@@ -126,6 +127,12 @@ class FullScreen:
         session = self._session
         self._sink = session.screen.sink
         session.screen.sink = self._view.console
+        if isinstance(self._sink, TerminalSink):
+            for said in self._sink.said:
+                if isinstance(said, str):
+                    self._view.console.output(said)
+                else:
+                    self._view.console.line(said)
         self._stack.callback(session.debugger.subscribe(self._take))
         # Whatever else writes must not do so over the panes.
         writer = _Writer(self._view.console.output)
