@@ -62,6 +62,11 @@ class Terminal:
         _set_size(self._descriptor, columns, rows)
         os.killpg(self.process.pid, signal.SIGWINCH)
 
+    def hang_up(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
     def expect(self, pattern: str, seconds: float = 20) -> str:
         """Reads until the pattern came, colours and cursor movements taken out."""
         self._until(lambda: re.search(pattern, self._pending) is not None, pattern, seconds)
@@ -157,12 +162,13 @@ def terminal(
         start_new_session=True,
     )
     os.close(theirs)
+    there = Terminal(process, ours, size)
     try:
-        yield Terminal(process, ours, size)
+        yield there
     finally:
         process.kill()
         process.wait()
-        os.close(ours)
+        there.hang_up()
 
 
 _SIZES = ("COLUMNS", "LINES", "NO_COLOR")

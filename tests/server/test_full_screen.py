@@ -13,6 +13,8 @@ import pytest
 from at_terminal import Terminal, terminal
 from terminal_runs import ADD, LOG, MATMUL, opstep
 
+from opstep_server.process import alive
+
 ENTER, LEAVE, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
 
@@ -288,3 +290,13 @@ def test_the_full_screen_can_be_put_aside(tmp_path: Path):
         os.killpg(t.process.pid, signal.SIGCONT)
         t.press("F8")
         t.shows(r"│ while_0 iteration 1 │ step$")
+
+
+def test_a_terminal_that_vanishes_ends_the_session(tmp_path: Path):
+    with full(tmp_path) as t:
+        stop_at_add(t)
+        t.type("info threads\r")
+        pid = int(t.shows(r"process (\d+): stopped")[1])
+        t.hang_up()
+        t.process.wait(15)
+        assert not alive(pid)

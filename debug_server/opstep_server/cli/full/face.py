@@ -113,9 +113,9 @@ class FullScreen:
             style=_STYLE,
             key_bindings=self._keys(),
             full_screen=True,
-            # A lone Escape need not wait long for the rest of a key.
             enable_page_navigation_bindings=False,
         )
+        # A lone Escape need not wait long for the rest of a key.
         self._app.ttimeoutlen = 0.05
         self._task: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -155,11 +155,13 @@ class FullScreen:
     async def read(self) -> str:
         text = await self._typed.get()
         if text is None:
+            self._gone()
             raise EOFError
         self._session.screen.echo(f"{PROMPT}{text}")
         return text
 
     async def ask(self, question: str) -> str:
+        self._gone()
         self._question = question
         self._answer = asyncio.get_running_loop().create_future()
         self._app.invalidate()
@@ -188,7 +190,15 @@ class FullScreen:
         try:
             await self._app.run_async(handle_sigint=False)
         finally:
-            self._typed.put_nowait(None)  # When the terminal is gone, as Ctrl-D.
+            # When the terminal is gone, as Ctrl-D.
+            self._typed.put_nowait(None)
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_exception(EOFError())
+
+    def _gone(self) -> None:
+        """Raises what ended the application, if something did: nobody would ever answer."""
+        if self._task is not None and self._task.done():
+            self._task.result()
 
     # ---- what happens ----------------------------------------------------------------------------
 
