@@ -148,12 +148,17 @@ def _words(session: Session, kind: Completes) -> dict[str, str]:
 def _in_expression(session: Session, text: str, visible: pb.Names) -> Iterator[Candidate]:
     match = _EXPRESSION_WORD.search(text)
     typed = match[0] if match else ""
-    names = {name: session.names.about.get(name, "") for name in session.names.variables}
-    names |= dict.fromkeys(visible.variables, "") | names
-    names |= {python.name: python.variable for python in visible.python} | names
-    names |= dict.fromkeys(visible.slots, "of the op") | dict.fromkeys(visible.attributes, "")
+    slots = dict.fromkeys((*visible.slots, *visible.attributes), "of the op")
+    names = {python.name: python.variable for python in visible.python}
+    for name in (*visible.variables, *session.names.variables):
+        names.setdefault(name, session.names.about.get(name, ""))
     functions = {name: function.doc for name, function in FUNCTIONS.items()}
-    yield from _matching({**functions, **SPECIAL_NAMES, **names}, typed)
+    # What is nearest comes first; a name means the first that has it.
+    told: set[str] = set()
+    for words in (slots, names, SPECIAL_NAMES, functions):
+        yield from _matching({w: words[w] for w in words if w not in told}, typed)
+        told.update(words)
+    names |= slots
     # What is before the last dot may be a value, whose methods functions are.
     before, dot, method = typed.rpartition(".")
     if dot and (before in names or text[: -len(typed)].endswith(("]", ")"))):
