@@ -3,6 +3,11 @@ import * as vscode from "vscode";
 import { AdapterFactory } from "./adapter";
 import { ConfigurationProvider, debugThisFile, DynamicConfigurationProvider } from "./configuration";
 import { Following } from "./following";
+import { GraphPanel } from "./graph/panel";
+import { InlineValues } from "./inlineValues";
+import { type OpNode, OpsView, type ProgramNode } from "./opsView";
+import { Programs } from "./programs";
+import { StatusBar } from "./statusBar";
 import { registerSteps } from "./stepping";
 
 export const DEBUG_TYPE = "opstep";
@@ -11,9 +16,19 @@ export function activate(context: vscode.ExtensionContext): void {
   const { Initial, Dynamic } = vscode.DebugConfigurationProviderTriggerKind;
   const register = vscode.debug.registerDebugConfigurationProvider;
   const following = new Following(DEBUG_TYPE);
+  const programs = new Programs(following);
+  const graph = new GraphPanel(context.extensionUri, following, programs);
   context.subscriptions.push(
     following,
+    graph,
+    new OpsView(following, programs),
+    new StatusBar(following),
     ...registerSteps(following),
+    vscode.languages.registerInlineValuesProvider("python", new InlineValues(DEBUG_TYPE, programs)),
+    vscode.commands.registerCommand("opstep.showGraph", (node?: ProgramNode | OpNode) => {
+      const root = node?.kind === "op" ? node.root : node;
+      return graph.show(root?.session, root?.program.id, node?.kind === "op" ? node.op.id : undefined);
+    }),
     register(DEBUG_TYPE, new ConfigurationProvider(context.extensionPath), Initial),
     register(DEBUG_TYPE, new DynamicConfigurationProvider(), Dynamic),
     vscode.debug.registerDebugAdapterDescriptorFactory(

@@ -1,0 +1,27 @@
+import type { Graph, Value } from "../protocol";
+
+/** What the extension tells the page. */
+export type ToPage =
+  | { readonly type: "graph"; readonly graph: Graph; readonly programs: readonly Choice[] }
+  /** The op at which the run stands and those around it; none while it runs. */
+  | { readonly type: "place"; readonly ops: readonly number[]; readonly text: string; readonly fault?: string }
+  | { readonly type: "marks"; readonly marks: readonly (readonly [number, string])[] }
+  | { readonly type: "values"; readonly values: readonly Value[] }
+  | { readonly type: "reveal"; readonly op: number };
+
+/** What the page tells the extension. */
+export type FromPage =
+  | { readonly type: "ready" }
+  | { readonly type: "program"; readonly id: string }
+  /** Whether the program in which the run stands is to be shown. */
+  | { readonly type: "following"; readonly on: boolean }
+  | { readonly type: "toggle"; readonly op: number }
+  | { readonly type: "line"; readonly op: number }
+  | { readonly type: "listing"; readonly op: number }
+  /** These variables are on the screen. */
+  | { readonly type: "visible"; readonly variables: readonly string[] };
+
+export interface Choice {
+  readonly id: string;
+  readonly name: string;
+}

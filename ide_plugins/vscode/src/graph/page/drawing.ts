@@ -1,0 +1,237 @@
+import type { Value } from "../../protocol";
+import type { Box, Edge, Layout } from "../layout";
+
+const SVG = "http://www.w3.org/2000/svg";
+// Below this scale names cannot be read.
+const READABLE = 0.42;
+const MARGIN = 120;
+
+export interface View {
+  x: number;
+  y: number;
+  scale: number;
+}
+
+/** What is known of ops beside their places. */
+export interface Looks {
+  readonly current: ReadonlySet<number>;
+  readonly selected: number | undefined;
+  readonly found: ReadonlySet<number>;
+  readonly marks: ReadonlyMap<number, string>;
+  readonly values: ReadonlyMap<string, Value>;
+}
+
+/** Draws the part of a layout that is in view: what is outside of it has no elements. */
+export class Drawing {
+  private readonly scene = element("g", {});
+  private readonly frames = element("g", { class: "frames" });
+  private readonly edges = element("g", { class: "edges" });
+  private readonly boxes = element("g", { class: "boxes" });
+  private readonly drawnBoxes = new Map<number, SVGGElement>();
+  private readonly drawnEdges = new Map<Edge, SVGPathElement>();
+  private layout: Layout = { boxes: [], frames: [], edges: [], width: 0, height: 0 };
+
+  constructor(private readonly svg: SVGSVGElement) {
+    const marker = element("marker", {
+      id: "arrow",
+      viewBox: "0 0 8 8",
+      refX: "7",
+      refY: "4",
+      markerWidth: "7",
+      markerHeight: "7",
+      orient: "auto-start-reverse",
+    });
+    marker.append(element("path", { d: "M0 0.5 L8 4 L0 7.5 z" }));
+    const definitions = element("defs", {});
+    definitions.append(marker);
+    this.scene.append(this.boxes, this.frames, this.edges);
+    svg.append(definitions, this.scene);
+  }
+
+  show(layout: Layout): void {
+    this.layout = layout;
+    this.boxes.replaceChildren();
+    this.edges.replaceChildren();
+    this.drawnBoxes.clear();
+    this.drawnEdges.clear();
+    this.frames.replaceChildren(
+      ...layout.frames.map((frame) => {
+        const { x, y, width, height } = frame;
+        const group = element("g", { class: "frame" });
+        const title = element("text", { x: String(x + 8), y: String(y + 15) });
+        title.textContent = frame.name;
+        group.append(rectangle(x, y, width, height), title);
+        return group;
+      }),
+    );
+  }
+
+  /** Makes the picture what it should be; returns the boxes in view. */
+  update(view: View, looks: Looks): Box[] {
+    const { width, height } = this.svg.getBoundingClientRect();
+    const left = -view.x / view.scale - MARGIN;
+    const top = -view.y / view.scale - MARGIN;
+    const right = left + width / view.scale + 2 * MARGIN;
+    const bottom = top + height / view.scale + 2 * MARGIN;
+    this.scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+    this.svg.classList.toggle("far", view.scale < READABLE);
+
+    const inView = this.layout.boxes.filter(
+      (box) => box.x < right && box.x + box.width > left && box.y < bottom && box.y + box.height > top,
+    );
+    const wanted = new Set(inView.map((box) => box.op.id));
+    for (const [id, drawn] of this.drawnBoxes) {
+      if (!wanted.has(id)) {
+        drawn.remove();
+        this.drawnBoxes.delete(id);
+      }
+    }
+    let added = false;
+    for (const box of inView) {
+      let drawn = this.drawnBoxes.get(box.op.id);
+      if (!drawn) {
+        drawn = draw(box);
+        this.drawnBoxes.set(box.op.id, drawn);
+        this.boxes.append(drawn);
+        added = true;
+      }
+      dress(drawn, box, looks);
+    }
+    if (added && this.layout.frames.length > 0) {
+      // An op comes before those in its blocks, which lie on it.
+      this.boxes.append(...inView.flatMap((box) => this.drawnBoxes.get(box.op.id) ?? []));
+    }
+    this.updateEdges(top, bottom, left, right, looks);
+    return inView;
+  }
+
+  private updateEdges(top: number, bottom: number, left: number, right: number, looks: Looks): void {
+    const chosen = (edge: Edge): boolean => edge.from === looks.selected || edge.to === looks.selected;
+    const wanted = new Set<Edge>();
+    for (const edge of this.layout.edges) {
+      const [first, last] = [edge.points[0], edge.points.at(-1)];
+      if (!first || !last || first.y > bottom || last.y < top || (edge.long && !chosen(edge))) {
+        continue;
+      }
+      if (edge.points.every((point) => point.x < left) || edge.points.every((point) => point.x > right)) {
+        continue;
+      }
+      wanted.add(edge);
+    }
+    for (const [edge, drawn] of this.drawnEdges) {
+      if (!wanted.has(edge)) {
+        drawn.remove();
+        this.drawnEdges.delete(edge);
+      }
+    }
+    for (const edge of wanted) {
+      let drawn = this.drawnEdges.get(edge);
+      if (!drawn) {
+        drawn = element("path", { d: curve(edge), "marker-end": "url(#arrow)" });
+        this.drawnEdges.set(edge, drawn);
+        this.edges.append(drawn);
+      }
+      drawn.setAttribute("class", `edge${edge.long ? " long" : ""}${chosen(edge) ? " chosen" : ""}`);
+    }
+  }
+}
+
+function draw(box: Box): SVGGElement {
+  const { op, x, y, width, height } = box;
+  const group = element("g", { transform: `translate(${x} ${y})`, "data-op": String(op.id), role: "img" });
+  const line = (at: number, kind: string): SVGTextElement =>
+    element("text", { x: "24", y: String(at), class: kind });
+  const gutter = rectangle(0, 0, 20, Math.min(height, 56));
+  gutter.setAttribute("class", "gutter");
+  group.append(
+    rectangle(0, 0, width, height),
+    gutter,
+    element("circle", { class: "breakpoint", cx: "11", cy: "15", r: "5" }),
+    line(19, "name"),
+    line(34, "type"),
+    line(49, "value"),
+  );
+  if (box.foldable) {
+    const fold = element("text", { x: String(width - 20), y: "20", class: "fold", role: "button" });
+    fold.textContent = box.folded ? "⊞" : "⊟";
+    group.append(fold);
+  }
+  return group;
+}
+
+function dress(group: SVGGElement, box: Box, looks: Looks): void {
+  const { op } = box;
+  const values = op.outputs.flatMap(({ variable }) => looks.values.get(variable) ?? []);
+  const bad = values.some((value) => value.nan > 0) ? "NaN" : values.some((value) => value.inf > 0) ? "Inf" : "";
+  const mark = looks.marks.get(op.id);
+  const classes = [
+    "op",
+    op.forward !== 0 && "gradient",
+    values.length > 0 && "made",
+    bad && "bad",
+    looks.current.has(op.id) && "current",
+    looks.selected === op.id && "selected",
+    looks.found.has(op.id) && "found",
+    mark && `marked ${mark}`,
+  ];
+  setAttribute(group, "class", classes.filter(Boolean).join(" "));
+  const made = op.stack[0];
+  const place = made ? ` · ${made.path.split("/").pop()}:${made.line}` : "";
+  const output = op.outputs[0];
+  const letters = Math.floor((box.width - 30) / 5.9);
+  const value = (output && looks.values.get(output.variable)?.brief) ?? output?.type ?? "";
+  setText(group, "name", clip(op.name, Math.floor((box.width - (box.foldable ? 50 : 30)) / 7)));
+  setText(group, "type", clip(op.type + place, letters));
+  setText(group, "value", clip(value, letters));
+  const words = [op.name, op.type, bad, mark && "breakpoint", looks.current.has(op.id) && "current"];
+  setAttribute(group, "aria-label", words.filter(Boolean).join(", "));
+}
+
+function curve(edge: Edge): string {
+  const [first, ...rest] = edge.points;
+  if (!first) {
+    return "";
+  }
+  let path = `M${first.x} ${first.y}`;
+  let before = first;
+  for (const point of rest) {
+    const middle = (before.y + point.y) / 2;
+    path += ` C${before.x} ${middle} ${point.x} ${middle} ${point.x} ${point.y}`;
+    before = point;
+  }
+  return path;
+}
+
+function element<K extends keyof SVGElementTagNameMap>(
+  name: K,
+  attributes: Record<string, string>,
+): SVGElementTagNameMap[K] {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    made.setAttribute(key, value);
+  }
+  return made;
+}
+
+function rectangle(x: number, y: number, width: number, height: number): SVGRectElement {
+  const sizes = { x, y, width, height, rx: 4 };
+  return element("rect", Object.fromEntries(Object.entries(sizes).map(([key, size]) => [key, String(size)])));
+}
+
+/** Only what changed is written: the browser lays out anew what is. */
+function setAttribute(on: Element, name: string, value: string): void {
+  if (on.getAttribute(name) !== value) {
+    on.setAttribute(name, value);
+  }
+}
+
+function setText(group: Element, kind: string, text: string): void {
+  const line = group.querySelector(`:scope > .${kind}`);
+  if (line && line.textContent !== text) {
+    line.textContent = text;
+  }
+}
+
+function clip(text: string, letters: number): string {
+  return text.length > letters ? `${text.slice(0, Math.max(letters - 1, 1))}…` : text;
+}

@@ -1,0 +1,163 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { spread } from "../src/graph/layers";
+import { type Box, hiddenBy, layOut, type Layout } from "../src/graph/layout";
+import type { Block, Graph, Op } from "../src/protocol";
+
+function op(id: number, reads: string[], makes: string[], block = 0): Op {
+  return {
+    id,
+    name: `op_${id}`,
+    type: "relu",
+    block,
+    forward: 0,
+    listingLine: id,
+    inputs: reads.map((variable) => ({ slot: "X", variable })),
+    outputs: makes.map((variable) => ({ variable, type: "float32[2]" })),
+    stack: [],
+  };
+}
+
+function graph(ops: Op[], blocks: Block[] = []): Graph {
+  return { id: "1:1", name: "main", version: 1, listing: { name: "", sourceReference: 1 }, blocks, ops };
+}
+
+function box(layout: Layout, id: number): Box {
+  const found = layout.boxes.find((each) => each.op.id === id);
+  assert.ok(found, `op ${id} is in no box`);
+  return found;
+}
+
+function inside(inner: Box, outer: Box): boolean {
+  return (
+    inner.x >= outer.x &&
+    inner.y >= outer.y &&
+    inner.x + inner.width <= outer.x + outer.width &&
+    inner.y + inner.height <= outer.y + outer.height
+  );
+}
+
+function overlap(a: Box, b: Box): boolean {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+/** Every pair of boxes is apart, or one is inside of the other. */
+function checkApart(layout: Layout): void {
+  for (const [index, a] of layout.boxes.entries()) {
+    for (const b of layout.boxes.slice(index + 1)) {
+      const nested = (a.foldable && inside(b, a)) || (b.foldable && inside(a, b));
+      assert.ok(!overlap(a, b) || nested, `${a.op.name} and ${b.op.name} overlap`);
+    }
+  }
+}
+
+test("each op is below those whose values it reads", () => {
+  const layout = layOut(
+    graph([op(1, [], ["a"]), op(2, ["a"], ["b"]), op(3, ["a"], ["c"]), op(4, ["b", "c"], ["d"])]),
+    new Set(),
+  );
+  for (const edge of layout.edges) {
+    const [from, to] = [box(layout, edge.from), box(layout, edge.to)];
+    assert.ok(from.y + from.height < to.y);
+    assert.deepEqual(edge.points[0], { x: from.x + from.width / 2, y: from.y + from.height });
+    assert.deepEqual(edge.points.at(-1), { x: to.x + to.width / 2, y: to.y });
+  }
+  assert.deepEqual(
+    layout.edges.map((edge) => [edge.from, edge.to, ...edge.variables]),
+    [
+      [1, 2, "a"],
+      [1, 3, "a"],
+      [2, 4, "b"],
+      [3, 4, "c"],
+    ],
+  );
+  assert.equal(box(layout, 2).y, box(layout, 3).y);
+  // A diamond stands upright.
+  assert.ok(Math.abs(box(layout, 1).x - box(layout, 4).x) < 1);
+  checkApart(layout);
+});
+
+test("a variable that is written twice is read from its newest maker", () => {
+  const layout = layOut(graph([op(1, [], ["w"]), op(2, ["w"], ["w"]), op(3, ["w"], ["y"])]), new Set());
+  assert.deepEqual(
+    layout.edges.map((edge) => [edge.from, edge.to]),
+    [
+      [1, 2],
+      [2, 3],
+    ],
+  );
+});
+
+test("what reads nothing is just above its first reader", () => {
+  const chain = [op(1, [], ["a"]), op(2, ["a"], ["b"]), op(3, ["b"], ["c"]), op(4, [], ["k"])];
+  const layout = layOut(graph([...chain, op(5, ["c", "k"], ["d"])]), new Set());
+  assert.equal(box(layout, 4).y, box(layout, 3).y);
+});
+
+test("a block is inside of the op that runs it, or folded away", () => {
+  const program = graph(
+    [op(1, [], ["a"]), op(2, ["a"], ["r"]), op(3, ["a"], ["b"], 1), op(4, ["b"], ["r"], 1), op(5, ["r"], ["z"])],
+    [{ id: 1, op: 2, name: "body" }],
+  );
+  const open = layOut(program, new Set());
+  for (const id of [3, 4]) {
+    assert.ok(inside(box(open, id), box(open, 2)));
+  }
+  assert.deepEqual(
+    open.frames.map((frame) => frame.name),
+    ["body"],
+  );
+  assert.ok(box(open, 2).y + box(open, 2).height < box(open, 5).y);
+  checkApart(open);
+
+  const closed = layOut(program, new Set([2]));
+  assert.deepEqual(
+    closed.boxes.map((each) => [each.op.id, each.folded]),
+    [
+      [1, false],
+      [2, true],
+      [5, false],
+    ],
+  );
+  assert.deepEqual([...hiddenBy(program, new Set([2]))], [
+    [3, 2],
+    [4, 2],
+  ]);
+});
+
+test("ops that have nothing to do with each other are in rows", () => {
+  const layout = layOut(graph(Array.from({ length: 20 }, (_, index) => op(index + 1, [], [`v${index}`]))), new Set());
+  assert.equal(new Set(layout.boxes.map((each) => each.y)).size, 4);
+  checkApart(layout);
+});
+
+test("an empty program is an empty picture", () => {
+  assert.deepEqual(layOut(graph([]), new Set()), { boxes: [], frames: [], edges: [], width: 0, height: 0 });
+});
+
+test("2,000 ops with gradients are apart, in their layers", () => {
+  // A chain whose second half reads what the first made, last first, as gradients do.
+  const ops: Op[] = [op(1, [], ["v1"])];
+  for (let id = 2; id <= 1000; ++id) {
+    const more = id % 7 === 0 ? [`v${id - 5}`] : [];
+    ops.push(op(id, [`v${id - 1}`, ...more], [`v${id}`]));
+  }
+  for (let id = 1001; id <= 2000; ++id) {
+    ops.push(op(id, [`v${id - 1}`, `v${2001 - id}`], [`v${id}`]));
+  }
+  const layout = layOut(graph(ops), new Set());
+  assert.equal(layout.boxes.length, 2000);
+  assert.ok(layout.edges.filter((edge) => edge.long).length > 900);
+  for (const edge of layout.edges) {
+    assert.ok(box(layout, edge.from).y < box(layout, edge.to).y);
+  }
+  checkApart(layout);
+});
+
+test("places keep order and gaps, and are as near as can be to the wanted ones", () => {
+  assert.deepEqual(spread([0, 100], [0, 10]), [0, 100]);
+  assert.deepEqual(spread([50, 50], [0, 10]), [45, 55]);
+  assert.deepEqual(spread([30, 20, 100], [0, 10, 10]), [20, 30, 100]);
+  assert.deepEqual(spread([], []), []);
+});
