@@ -88,9 +88,9 @@ class Terminal:
         wanted = re.compile(pattern, re.MULTILINE)
         self._until(lambda: wanted.search(self.text) is None, f"not {pattern}", seconds)
 
-    def receives(self, codes: str, seconds: float = 20) -> None:
-        """Reads until the terminal was sent that since it was told to show the full screen."""
-        self._until(lambda: codes in self.raw[self.raw.rfind("\x1b[?1049h") :], codes, seconds)
+    def receives(self, codes: str, times: int = 1) -> None:
+        """Reads until the terminal was sent that, so many times from the beginning."""
+        self._until(lambda: self.raw.count(codes) >= times, codes, 20)
 
     @property
     def text(self) -> str:

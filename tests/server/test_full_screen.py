@@ -288,6 +288,7 @@ def test_the_full_screen_can_be_put_aside(tmp_path: Path):
         t.type("\x1a")
         t.receives(LEAVE)
         os.killpg(t.process.pid, signal.SIGCONT)
+        t.receives(ENTER, times=2)
         t.press("F8")
         t.shows(r"│ while_0 iteration 1 │ step$")
 
