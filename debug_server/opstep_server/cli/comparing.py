@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, field
 
 from opstep_server import values
-from opstep_server.cli import in_view
+from opstep_server.cli import in_view, slabs
 from opstep_server.cli.session import Session
+from opstep_server.cli.slabs import Slab
 from opstep_server.wire import debug_pb2 as pb
 
-# What is compared at once, so that large tensors need little memory beside them.
-_ELEMENTS = 1 << 22
+# Of so many elements a summary is no matter.
+_QUICK = 1 << 25
 # NumPy's, of allclose.
 _ABSOLUTE, _RELATIVE = 1e-8, 1e-5
 
@@ -28,42 +29,38 @@ class Found:
 
 
 async def compare(session: Session, a: str, b: str) -> None:
-    one = await in_view.evaluate(session, a, max_elements=1)
-    two = await in_view.evaluate(session, b, max_elements=1)
-    rows = [(a, values.describe(one)), (b, values.describe(two))]
-    session.screen.table(rows)
-    dims = _dims(one)
-    if dims != _dims(two):
+    one, two = await _type(session, a), await _type(session, b)
+    if math.prod(one[1]) <= _QUICK:
+        shown = [await in_view.evaluate(session, each, max_elements=1) for each in (a, b)]
+        session.screen.table([(a, values.describe(shown[0])), (b, values.describe(shown[1]))])
+    else:
+        session.screen.table([(a, f"{one[0]}{one[1]}"), (b, f"{two[0]}{two[1]}")])
+    dims = one[1]
+    if dims != two[1]:
         session.screen.line("the shapes differ: cut slices of the same shape", "yellow")
         return
-    if _dtype(one) != _dtype(two):
-        session.screen.line(f"the dtypes differ: {_dtype(one)} and {_dtype(two)}", "yellow")
+    if one[0] != two[0]:
+        session.screen.line(f"the dtypes differ: {one[0]} and {two[0]}", "yellow")
     count = math.prod(dims)
     if not count:
         session.screen.line("both are empty")
         return
     found = Found()
-    step = max(_ELEMENTS // max(count // dims[0], 1), 1) if dims else 1
-    for start in range(0, dims[0] if dims else 1, step):
-        part = f"[{start}:{start + step}]" if dims and step < dims[0] else ""
-        size = [min(step, dims[0] - start), *dims[1:]] if dims else []
-        await _compare(session, f"({a}){part}", f"({b}){part}", size, start, found)
+    for one_slab, two_slab in zip(slabs.of(a, dims), slabs.of(b, dims), strict=True):
+        await _compare(session, one_slab, two_slab.text, found)
     await _tell(session, a, b, count, found)
 
 
-def _dims(value: pb.Value) -> list[int]:
-    return list(value.tensor.dims) if value.WhichOneof("kind") == "tensor" else []
+async def _type(session: Session, text: str) -> tuple[str, list[int]]:
+    """Its dtype and shape, without a look at its elements."""
+    shape = await in_view.evaluate(session, f"shape({text})")
+    dtype = await in_view.evaluate(session, f"dtype({text})")
+    return dtype.s, [size.i for size in shape.list.values]
 
 
-def _dtype(value: pb.Value) -> str:
-    kind = value.WhichOneof("kind") or ""
-    return values.dtype_name(value.tensor.dtype) if kind == "tensor" else "number"
-
-
-async def _compare(
-    session: Session, a: str, b: str, dims: list[int], start: int, found: Found
-) -> None:
-    """Adds what there is to tell of a part, which begins at `start` of the first axis."""
+async def _compare(session: Session, slab: Slab, b: str, found: Found) -> None:
+    """Adds what there is to tell of a part."""
+    a = slab.text
 
     async def number(text: str) -> float:
         value = await in_view.evaluate(session, text, max_elements=1)
@@ -73,14 +70,7 @@ async def _compare(
         return float(value.b if kind == "b" else value.i if kind == "i" else value.f)
 
     async def place_of(text: str) -> list[int]:
-        if not dims:
-            return []
-        flat = int(await number(f"argmax({text})"))
-        index: list[int] = []
-        for size in reversed(dims):
-            flat, at = divmod(flat, size)
-            index.insert(0, at)
-        return [index[0] + start, *index[1:]]
+        return slab.position(int(await number(f"argmax({text})"))) if slab.dims else []
 
     unequal = f"(({a}) != ({b}))"
     # NaN is not equal to itself.
@@ -141,5 +131,6 @@ async def _tell(session: Session, a: str, b: str, count: int, found: Found) -> N
 
 def _digits(value: pb.Value) -> str:
     """All of them: two numbers that differ must not look the same."""
-    kind = value.WhichOneof("kind")
-    return values.as_number(value.f) if kind == "f" else values.describe(value)
+    if value.WhichOneof("kind") == "f" and math.isfinite(value.f):
+        return values.as_number(value.f)
+    return values.describe(value)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from opstep_server import expr, values
-from opstep_server.cli import comparing, dumping, heat, in_view
+from opstep_server.cli import comparing, dumping, heat, in_view, slabs
 from opstep_server.cli.command import Command
 from opstep_server.cli.paint import FAINT, FAULT, NAME
 from opstep_server.cli.session import Session
@@ -49,11 +48,10 @@ async def summary(session: Session, args: str) -> None:
     if about.dtype == program_pb2.BOOL:
         rows.append(("true", _share(count - found.zeros, count)))
     elif found.nan + found.inf < count:
-        finite = f"where(isfinite({args}), {args}, {{}})" if found.nan + found.inf else args
-        for what, number, none in (("min", found.min, "inf"), ("max", found.max, "-inf")):
-            at = await in_view.evaluate(session, f"arg{what}({finite.format(none)})")
+        for what, number in (("min", found.min), ("max", found.max)):
             shown = values.number(number if floats else int(number))
-            rows.append((what, f"{shown} at {_index(at.i, about.dims)}"))
+            at = await _first(session, args, about, f"{{}} == {number!r}")
+            rows.append((what, f"{shown}{at}"))
         rows += [("mean", values.number(found.mean)), ("std", values.number(found.std))]
         if not found.nan + found.inf and 1 < count <= _SORTABLE:
             rows.append(("percentiles", await _percentiles(session, args)))
@@ -63,8 +61,7 @@ async def summary(session: Session, args: str) -> None:
         if floats:
             text = _share(bad, count)
             if bad:
-                at = await in_view.evaluate(session, f"argmax({test}({args}))")
-                text += f", the first at {_index(at.i, about.dims)}"
+                text += f", the first{await _first(session, args, about, test + '({})')}"
             rows.append((name, text))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
@@ -85,17 +82,17 @@ def _share(part: int, whole: int) -> str:
     return f"{part}, {100 * part / whole:.3g} %" if part else _NONE
 
 
-def _index(flat: int, dims: Sequence[int]) -> str:
-    return str(unravel(flat, dims))
+async def _first(session: Session, text: str, about: pb.Tensor, test: str) -> str:
+    """` at [3, 1]`: the first element of which the test holds.
 
-
-def unravel(flat: int, dims: Sequence[int]) -> list[int]:
-    """Where the element stands of which so many are before it."""
-    index: list[int] = []
-    for size in reversed(dims):
-        flat, at = divmod(flat, size)
-        index.insert(0, at)
-    return index
+    Nothing when there is none: a large whole number is not what a float says of it.
+    """
+    for slab in slabs.of(text, about.dims):
+        holds = test.format(f"({slab.text})")
+        if (await in_view.evaluate(session, f"({holds}).any()")).b:
+            at = await in_view.evaluate(session, f"argmax({holds})")
+            return f" at {slab.position(at.i)}"
+    return ""
 
 
 # ---- hist ----------------------------------------------------------------------------------------
@@ -117,9 +114,11 @@ async def hist(session: Session, args: str) -> None:
         bins = round(high - low)
     elif low == high:
         bins = 1
-    call = f"histogram({text}, {bins}, [{low!r}, {high!r}])"
-    value = await in_view.evaluate(session, call, max_elements=bins)
-    counts = [int(count) for count in values.elements(value.tensor)]
+    counts = [0] * bins
+    for slab in slabs.of(text, about.dims):
+        call = f"histogram({slab.text}, {bins}, [{low!r}, {high!r}])"
+        part = (await in_view.evaluate(session, call, max_elements=bins)).tensor
+        counts = [a + int(b) for a, b in zip(counts, values.elements(part), strict=True)]
     one_each = whole and high - low == bins
     edges = [low + (high - low) * i / bins for i in range(bins + 1)]
     names = [values.number(round(edge + 0.5) if one_each else edge) for edge in edges[:-1]]
