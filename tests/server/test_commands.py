@@ -26,7 +26,7 @@ def test_the_page_is_what_the_table_says(root: Path):
 def test_every_command_is_in_help_and_has_its_own():
     overview = "\n".join(help_lines())
     for command in COMMANDS:
-        assert f"{command.usage}  " in overview
+        assert f"  {command.usage}" in overview and f"  {command.short}\n" in overview
         assert command.usage.split()[0] == command.name
         text = help_lines(command.name)
         assert text[0] == command.usage

@@ -24,28 +24,27 @@ from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 
 
 async def help_(session: Session, args: str) -> None:
+    titles = {f"{title}:" for title, _ in GROUPS}
     for line in help_lines(args.strip()):
-        session.screen.line(line, "none")
+        session.screen.line(line, "bold" if line in titles else "none")
 
 
-COMMANDS: tuple[Command, ...] = (
-    *breaking.COMMANDS,
-    *ending.COMMANDS,
-    *going.COMMANDS,
-    *stack.COMMANDS,
-    *listing.COMMANDS,
-    *printing.COMMANDS,
-    *tensors.COMMANDS,
-    *looking.COMMANDS,
-    *graph.COMMANDS,
-    *stored.COMMANDS,
-    *threads.COMMANDS,
-    *showing.COMMANDS,
-    Command(
-        "help", ("h", "?"), "help [COMMAND|expressions]",
-        "show the commands, or one of them", "", help_, "command",
-    ),
+_HELP = Command(
+    "help", ("h", "?"), "help [COMMAND|expressions]",
+    "show the commands, or one of them", "", help_, "command",
 )  # fmt: skip
+
+# In the order in which help shows them.
+GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
+    ("where to stop", (*breaking.COMMANDS, *stored.COMMANDS)),
+    ("the script", ending.COMMANDS),
+    ("going on", going.COMMANDS),
+    ("where it stopped", (*stack.COMMANDS, *threads.COMMANDS, *listing.COMMANDS)),
+    ("values", (*printing.COMMANDS, *tensors.COMMANDS)),
+    ("ops and the graph", (*looking.COMMANDS, *graph.COMMANDS)),
+    ("the debugger", (*showing.COMMANDS, _HELP)),
+)
+COMMANDS: tuple[Command, ...] = tuple(command for _, group in GROUPS for command in group)
 
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
@@ -67,7 +66,15 @@ def find(word: str) -> Command:
 def help_lines(topic: str = "") -> list[str]:
     if not topic:
         width = max(len(command.usage) for command in COMMANDS if len(command.usage) <= 34)
-        lines = [f"{c.usage:<{width}}  {c.short}" for c in COMMANDS]
+        lines: list[str] = []
+        for title, group in GROUPS:
+            lines += [*([""] if lines else []), f"{title}:"]
+            for command in group:
+                if len(command.usage) <= width:
+                    lines.append(f"  {command.usage:<{width}}  {command.short}")
+                else:
+                    lines += [f"  {command.usage}", f"  {'':<{width}}  {command.short}"]
+        lines.append("")
         lines.append(
             "An unambiguous beginning of a name is enough, and an empty line repeats a step."
         )

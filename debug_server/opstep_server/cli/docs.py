@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opstep_server.cli.commands import COMMANDS
+from opstep_server.cli.commands import COMMANDS, GROUPS
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 
 
@@ -15,12 +15,15 @@ def markdown() -> str:
         "An unambiguous beginning of a command's name is enough (`cont`).",
         "An empty line repeats a step.",
         "",
-        "| command | short | what it does |",
-        "|---|---|---|",
     ]
-    for command in COMMANDS:
-        short = ", ".join(f"`{alias}`" for alias in command.aliases)
-        lines.append(f"| [`{command.name}`](#{command.name}) | {short} | {command.short} |")
+    for title, group in GROUPS:
+        lines += [f"**{title[0].upper()}{title[1:]}**", ""]
+        lines += ["| command | short | what it does |", "|---|---|---|"]
+        for command in group:
+            short = ", ".join(f"`{alias}`" for alias in command.aliases)
+            lines.append(f"| [`{command.name}`](#{command.name}) | {short} | {command.short} |")
+        lines.append("")
+    lines.pop()
     for command in COMMANDS:
         lines += ["", f"## {command.name}", "", "```", command.usage, "```", ""]
         lines.append(command.short[0].upper() + command.short[1:] + ".")
