@@ -54,6 +54,10 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
     """`x = float32[2, 3] mean …` and its elements below."""
     value = await in_view.evaluate(session, text, max_elements=most)
     kind = value.WhichOneof("kind")
+    if kind == "list" and any(each.HasField("tensor") for each in value.list.values):
+        # A slot of several variables.
+        parts = [f"{text}[{index}]" for index in range(len(value.list.values))]
+        return [line for part in parts for line in await shown(session, part, form, most)]
     if kind != "tensor" or not value.tensor.dims:
         return [f"{text} = {_scalar(value, form)}"]
     tensor = value.tensor
