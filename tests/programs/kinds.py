@@ -1,4 +1,4 @@
-"""Tensors of several dtypes, some with NaN and Inf, and an op that takes two of them in one slot."""
+"""Tensors of several dtypes, some with NaN or Inf, and an op that takes two of them in a slot."""
 
 import numpy as np
 
