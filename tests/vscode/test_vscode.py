@@ -61,8 +61,14 @@ def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
     workbench.press("F5")
     until(f"the next stop at line {line}", lambda: editor.stopped_lines() == [line])
 
+    # Restart begins again, in another process; the breakpoint is still there.
+    (before,) = processes(str(folder / SCRIPT))
+    workbench.toolbar("restart").click()
+    until("another process", lambda: set(processes(str(folder / SCRIPT))) - {before})
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
+    assert workbench.evaluate("step") == "1"
+
     # Stop ends the session, the adapter and the script.
-    assert processes(str(folder / SCRIPT))
     workbench.toolbar("stop").click()
     workbench.expect_session(running=False)
     until("the script's end", lambda: not processes(str(folder / SCRIPT)), 10)

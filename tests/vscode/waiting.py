@@ -32,3 +32,9 @@ def processes(*words: str) -> list[int]:
         if all(word in command for word in words):
             found.append(int(path.parent.name))
     return found
+
+
+def line_with(path: Path, text: str) -> int:
+    """The number of the first line that has the text: tests name no line numbers."""
+    lines = path.read_text().splitlines()
+    return next(at for at, line in enumerate(lines, 1) if text in line)

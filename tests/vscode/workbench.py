@@ -72,7 +72,23 @@ class Workbench:
             explorer.click()
         row = f'.explorer-folders-view .monaco-list-row[aria-label^="{name}"]'
         self.page.locator(row).dblclick()
-        return Editor(self.page, name)
+        return Editor(self, name)
+
+    def open_anywhere(self, name: str) -> Editor:
+        """A file in any folder of the workspace, by its name."""
+        self.press("Control+p")
+        box = self.page.locator(".quick-input-widget input").first
+        box.wait_for()
+        box.fill(name)
+        self.pick(name)
+        return Editor(self, name)
+
+    def open_listing(self, name: str) -> Editor:
+        """The listing of a program, from the sources that the adapter names."""
+        self.run_command("Debug: Focus on Loaded Scripts View")
+        row = self.page.locator(".debug-loaded-scripts .monaco-list-row").filter(has_text=name)
+        row.click()
+        return Editor(self, name)
 
     def widen_side_bar(self, to: int) -> None:
         """Room for tensors: drag the edge between side bar and editor."""
@@ -84,6 +100,21 @@ class Workbench:
         self.page.mouse.move(side_bar["x"] + to, y, steps=5)
         self.page.mouse.up()
 
+    def run_command(self, title: str) -> None:
+        """Choose a command by its title in the palette."""
+        self.press("F1")
+        box = self.page.locator(".quick-input-widget input").first
+        box.wait_for()
+        box.fill(f">{title}")
+        self.pick(title)
+
+    def pick(self, text: str) -> None:
+        """Choose the row with this text in the list that VS Code shows on top."""
+        rows = self.page.locator(".quick-input-widget .monaco-list-row")
+        row = rows.filter(has_text=text).first
+        row.click()
+        expect(row).to_be_hidden()
+
     # --- the session ----------------------------------------------------------------------------
 
     def press(self, key: str) -> None:
@@ -93,16 +124,20 @@ class Workbench:
         return self.page.locator(f".debug-toolbar .codicon-debug-{action}").first
 
     def expect_session(self, running: bool) -> None:
-        stop = self.toolbar("stop")
+        end = self._end_button()
         if running:
-            expect(stop).to_be_visible(timeout=60_000)
+            expect(end).to_be_visible(timeout=60_000)
         else:
-            expect(stop).to_be_hidden(timeout=20_000)
+            expect(end).to_be_hidden(timeout=20_000)
+
+    def _end_button(self) -> Locator:
+        """What was launched is stopped, what was attached to is left."""
+        return self.toolbar("stop").or_(self.toolbar("disconnect")).first
 
     def end_session(self) -> None:
         """Stop what a test left running, so that no script outlives its window."""
-        if self.toolbar("stop").is_visible():
-            self.toolbar("stop").click()
+        if self._end_button().is_visible():
+            self._end_button().click()
             self.expect_session(running=False)
 
     def call_stack(self) -> list[str]:
@@ -143,6 +178,20 @@ class Workbench:
         expect(answers).to_have_count(before + 1)
         return answers.last.inner_text().strip()
 
+    def console(self) -> list[str]:
+        """What is in view of the Debug Console."""
+        if not self.page.locator(".repl").is_visible():
+            self.press("Control+Shift+Y")
+        return self.page.locator(".repl .repl-tree .monaco-list-row").all_inner_texts()
+
+    def set_exception_filter(self, label: str, on: bool) -> None:
+        """Tick or clear a filter in the Breakpoints view."""
+        row = self.page.locator(f'.debug-breakpoints .monaco-list-row[aria-label^="{label}"]')
+        row.wait_for()
+        if row.get_attribute("aria-checked") != str(on).lower():
+            row.locator("input[type=checkbox], .monaco-checkbox").click()
+        expect(row).to_have_attribute("aria-checked", str(on).lower())
+
     def notifications(self) -> list[str]:
         return self.page.locator(".notifications-toasts .notification-list-item").all_inner_texts()
 
@@ -167,9 +216,13 @@ class Workbench:
 
 
 class Editor:
-    def __init__(self, page: Page, name: str) -> None:
-        self.page = page
-        self.root = page.locator(f'.editor-instance .monaco-editor[data-uri$="/{name}"]')
+    def __init__(self, workbench: Workbench, name: str) -> None:
+        self.workbench = workbench
+        self.page = page = workbench.page
+        self.root = page.locator(
+            f'.editor-instance .monaco-editor[data-uri$="/{name}"], '
+            f'.editor-instance .monaco-editor[data-uri^="debug:{name}"]'
+        )
         self.root.wait_for()
 
     def reveal(self, line: int) -> None:
@@ -180,6 +233,16 @@ class Editor:
         box.fill(f":{line}")
         box.press("Enter")
         self._line_number(line).wait_for()
+
+    def line_of(self, text: str) -> int | None:
+        """The number of the first line in view that has the text."""
+        lines = self.root.locator(".view-lines .view-line").filter(has_text=text)
+        box = lines.first.bounding_box() if lines.count() else None
+        for number in self.root.locator(".margin-view-overlays .line-numbers").all():
+            beside = number.bounding_box()
+            if box and beside and abs(box["y"] - beside["y"]) < 6:
+                return int(number.inner_text())
+        return None
 
     def click_gutter(self, line: int) -> None:
         """Set a breakpoint the way a person does: hover, see the hint, click."""
@@ -198,6 +261,27 @@ class Editor:
             raise AssertionError(f"no breakpoint hint at line {line}")
         self.page.mouse.click(x, y)
         until(f"a breakpoint at line {line}", lambda: line in self.breakpoints())
+
+    def clear_gutter(self, line: int) -> None:
+        """Take the breakpoint of a line away by a click on it."""
+        self.reveal(line)
+        self.page.mouse.click(*self._gutter(line))
+        until(f"no breakpoint at line {line}", lambda: line not in self.breakpoints())
+
+    def exception(self) -> str:
+        """What is told below the line where the run stopped for what happened there."""
+        return "\n".join(self.root.locator(".exception-widget").all_inner_texts())
+
+    def add(self, kind: str, line: int, text: str) -> None:
+        """A conditional breakpoint or a log point, by its command and the box that it opens."""
+        self.reveal(line)
+        self.workbench.run_command(f"Debug: Add {kind}...")
+        box = self.root.locator(".breakpoint-widget .inputContainer .monaco-editor")
+        box.wait_for()
+        self.page.keyboard.insert_text(text)
+        expect(box).to_contain_text(text.split()[0])
+        self.page.keyboard.press("Enter")
+        expect(box).to_be_hidden()
 
     def breakpoints(self) -> list[int]:
         """Lines in view with a breakpoint that VS Code shows as verified."""

@@ -106,12 +106,13 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_access(attach)
     _add_commands(attach)
-    commands.add_parser(
+    ps = commands.add_parser(
         "ps",
         help="list the processes that can be attached to",
         description="List your processes that have an executor, and can be attached to.",
         epilog=PS_EPILOG,
     )
+    ps.add_argument("--json", action="store_true", help="for programs: a list of objects")
     dap = commands.add_parser(
         "dap",
         help="serve the Debug Adapter Protocol to an editor",

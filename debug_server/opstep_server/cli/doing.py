@@ -30,7 +30,7 @@ def do(words: list[str]) -> int:
     if args.command == "ps":
         from opstep_server.cli.ps import ps
 
-        return ps()
+        return ps(args.json)
     allocation.keep_freed()
     return _adapter(args) if args.command in ("dap", "serve") else _debug(args)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import shlex
 import sys
 
@@ -11,8 +13,12 @@ from opstep_server import doorbell
 _HEAD = ("PID", "POLICY", "ATTACHED", "COMMAND")
 
 
-def ps() -> int:
-    rows = [_HEAD, *(_row(process) for process in asyncio.run(doorbell.running()))]
+def ps(as_json: bool = False) -> int:
+    running = asyncio.run(doorbell.running())
+    if as_json:
+        print(json.dumps([dataclasses.asdict(process) for process in running]))
+        return 0
+    rows = [_HEAD, *(_row(process) for process in running)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -137,10 +138,21 @@ class Lifecycle:
             with contextlib.suppress(ValueError):
                 name = signal.Signals(-code).name
                 self._session.outbox.output("console", f"the program was ended by {name}\n")
+        elif code == 0 and self._launch and self._launch.target.debug:
+            self._say_if_nothing_ran(self._launch.target.program)
         if not self._exited.is_set():
             self._exited.set()
             self._session.outbox.event("exited", {"exitCode": code})
         self.say_terminated()
+
+    def _say_if_nothing_ran(self, program: str) -> None:
+        if not self._session.sources.any_program:
+            name = os.path.basename(program)
+            self._session.outbox.output(
+                "console",
+                f"{name} ended and ran no program of opstep, so there was nothing to stop at: "
+                "debug a script that calls Executor.run\n",
+            )
 
     def say_terminated(self) -> None:
         if not self._terminated:

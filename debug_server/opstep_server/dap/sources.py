@@ -30,6 +30,11 @@ class Sources:
         # By executor and program: the version, and the lines of each file that made ops of it.
         self._lines: dict[tuple[int, int], tuple[int, dict[str, set[int]]]] = {}
 
+    @property
+    def any_program(self) -> bool:
+        """Whether the session has seen a program, also one that is gone."""
+        return bool(self._references)
+
     def program(self, executor: Executor, program: int) -> ProgramRef | None:
         for ref in self._session.debugger.programs:
             if ref.executor is executor and ref.event.program == program:
@@ -42,6 +47,8 @@ class Sources:
         self._programs[reference] = ref
         return {
             "name": ref.event.name + SUFFIX,
+            # Names no file, but VS Code lists no source without one.
+            "path": ref.event.name + SUFFIX,
             "sourceReference": reference,
             "origin": f"listing of program {ref.event.name}",
         }

@@ -22,6 +22,13 @@ export async function debugThisFile(resource?: vscode.Uri): Promise<void> {
   await vscode.debug.startDebugging(vscode.workspace.getWorkspaceFolder(uri), configuration);
 }
 
+/** Attach without a launch.json: the process is asked for. */
+export async function attachToProcess(): Promise<void> {
+  const pid = "${command:pickProcess}";
+  const configuration = { type: "opstep", request: "attach", name: "Attach with opstep", pid };
+  await vscode.debug.startDebugging(vscode.workspace.workspaceFolders?.[0], configuration);
+}
+
 /** What "Select and Start Debugging" offers without a launch.json. */
 export class DynamicConfigurationProvider implements vscode.DebugConfigurationProvider {
   provideDebugConfigurations(): vscode.DebugConfiguration[] {
@@ -31,7 +38,10 @@ export class DynamicConfigurationProvider implements vscode.DebugConfigurationPr
 
 /** Completes a configuration, from nothing at all (F5 without launch.json) to what is launched. */
 export class ConfigurationProvider implements vscode.DebugConfigurationProvider {
-  constructor(private readonly safeDirectory: string) {}
+  constructor(
+    private readonly safeDirectory: string,
+    private readonly version: string,
+  ) {}
 
   provideDebugConfigurations(): vscode.DebugConfiguration[] {
     return [{ ...CURRENT_FILE, name: "Debug with opstep" }];
@@ -46,7 +56,8 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
     if (configuration.request === "attach") {
       return configuration;
     }
-    if (configuration["program"] === "${file}" || !configuration["program"]) {
+    const nothingNamed = !configuration["program"] && !configuration["module"];
+    if (configuration["program"] === "${file}" || nothingNamed) {
       const document = vscode.window.activeTextEditor?.document;
       if (document?.languageId !== "python" || document.uri.scheme !== "file") {
         return refuse("Open the Python file to debug and save it, or name one as \"program\" in launch.json.");
@@ -66,12 +77,14 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
     if (configuration.request !== "launch") {
       return refuse(`opstep has no "${configuration.request}" request: write "launch" or "attach".`);
     }
-    const program = String(configuration["program"]);
+    const program = configuration["program"] as string | undefined;
     const home =
-      folder ?? vscode.workspace.getWorkspaceFolder(vscode.Uri.file(program)) ?? vscode.workspace.workspaceFolders?.[0];
-    const base = home?.uri.fsPath ?? path.dirname(program);
+      folder ??
+      (program ? vscode.workspace.getWorkspaceFolder(vscode.Uri.file(program)) : undefined) ??
+      vscode.workspace.workspaceFolders?.[0];
+    const base = home?.uri.fsPath ?? path.dirname(program ?? "");
     const python = await chooseInterpreter(configuration["python"] as string | undefined, home);
-    const problem = await checkInterpreter(python, this.safeDirectory);
+    const problem = await checkInterpreter(python, this.safeDirectory, this.version);
     if (problem) {
       return refuse(problem.message, problem.installCommand);
     }
@@ -81,7 +94,7 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
       stopOnEntry: false,
       justMyCode: true,
       ...configuration,
-      program: path.resolve(base, program),
+      ...(program ? { program: path.resolve(base, program) } : {}),
       cwd: path.resolve(base, (configuration["cwd"] as string | undefined) ?? base),
       python,
     };
@@ -92,12 +105,15 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
     configuration: vscode.DebugConfiguration,
   ): Promise<vscode.DebugConfiguration | undefined> {
     const python = await chooseInterpreter(configuration["python"] as string | undefined, folder);
-    const problem = await checkInterpreter(python, this.safeDirectory);
+    const problem = await checkInterpreter(python, this.safeDirectory, this.version);
     if (problem) {
       return refuse(problem.message, problem.installCommand);
     }
-    // An input box gives text.
+    // An input box and the process picker give text.
     const pid = configuration["pid"] as number | string | undefined;
+    if (pid !== undefined && !/^[1-9]\d*$/.test(String(pid))) {
+      return refuse(`"${pid}" is no process id: write one of those that "opstep ps" lists, or \${command:pickProcess}.`);
+    }
     return { ...configuration, ...(pid === undefined ? {} : { pid: Number(pid) }), python };
   }
 }

@@ -1,11 +1,12 @@
 import * as vscode from "vscode";
 
 import { AdapterFactory } from "./adapter";
-import { ConfigurationProvider, debugThisFile, DynamicConfigurationProvider } from "./configuration";
+import { attachToProcess, ConfigurationProvider, debugThisFile, DynamicConfigurationProvider } from "./configuration";
 import { Following } from "./following";
 import { GraphPanel } from "./graph/panel";
 import { InlineValues } from "./inlineValues";
 import { type OpNode, OpsView, type ProgramNode } from "./opsView";
+import { pickProcess } from "./processes";
 import { Programs } from "./programs";
 import { StatusBar } from "./statusBar";
 import { registerSteps } from "./stepping";
@@ -15,6 +16,7 @@ export const DEBUG_TYPE = "opstep";
 export function activate(context: vscode.ExtensionContext): void {
   const { Initial, Dynamic } = vscode.DebugConfigurationProviderTriggerKind;
   const register = vscode.debug.registerDebugConfigurationProvider;
+  const version = String(context.extension.packageJSON.version);
   const following = new Following(DEBUG_TYPE);
   const programs = new Programs(following);
   const graph = new GraphPanel(context.extensionUri, following, programs);
@@ -29,13 +31,17 @@ export function activate(context: vscode.ExtensionContext): void {
       const root = node?.kind === "op" ? node.root : node;
       return graph.show(root?.session, root?.program.id, node?.kind === "op" ? node.op.id : undefined);
     }),
-    register(DEBUG_TYPE, new ConfigurationProvider(context.extensionPath), Initial),
+    register(DEBUG_TYPE, new ConfigurationProvider(context.extensionPath, version), Initial),
     register(DEBUG_TYPE, new DynamicConfigurationProvider(), Dynamic),
     vscode.debug.registerDebugAdapterDescriptorFactory(
       DEBUG_TYPE,
       new AdapterFactory(context.extensionPath),
     ),
     vscode.commands.registerCommand("opstep.debugFile", debugThisFile),
+    vscode.commands.registerCommand("opstep.pickProcess", (configuration?: vscode.DebugConfiguration) =>
+      pickProcess(context.extensionPath, configuration),
+    ),
+    vscode.commands.registerCommand("opstep.attach", attachToProcess),
   );
 }
 

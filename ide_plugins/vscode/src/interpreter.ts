@@ -67,13 +67,38 @@ export interface InterpreterProblem {
 export function checkInterpreter(
   python: string,
   safeDirectory: string,
+  extensionVersion: string,
 ): Promise<InterpreterProblem | undefined> {
   return new Promise((resolve) => {
     const options = { cwd: safeDirectory, timeout: 30_000 };
-    execFile(python, ["-c", "import opstep_server"], options, (error, _stdout, stderr) => {
-      resolve(error ? describe(python, error, stderr) : undefined);
+    const code = "import opstep_server; print(opstep_server.version())";
+    execFile(python, ["-c", code], options, (error, stdout, stderr) => {
+      const version = stdout.trim().split("\n").pop() ?? "";
+      resolve(error ? describe(python, error, stderr) : mismatch(python, version, extensionVersion));
     });
   });
+}
+
+/** Before 1.0 the second number is what tells two versions apart that do not fit together. */
+function mismatch(python: string, opstep: string, extension: string): InterpreterProblem | undefined {
+  const order = compareReleases(opstep, extension);
+  if (order === 0) {
+    return undefined;
+  }
+  const wanted = extension.split(".").slice(0, 2).join(".");
+  const found = `${python} has opstep ${opstep}, and this extension is for opstep ${wanted}`;
+  return order < 0
+    ? { message: `${found}: ${installing(python)}.`, installCommand: installCommand(python) }
+    : { message: `${found}: install the extension of that opstep ("make vsix" in its folder).` };
+}
+
+/** Below, at or above zero, by the first two numbers; a version without any (not installed) fits. */
+export function compareReleases(one: string, other: string): number {
+  const [a, b] = [one, other].map((version) => /^(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number));
+  if (!a || !b) {
+    return 0;
+  }
+  return a[0]! - b[0]! || a[1]! - b[1]!;
 }
 
 function describe(python: string, error: Error & { code?: unknown }, stderr: string): InterpreterProblem {
@@ -83,16 +108,21 @@ function describe(python: string, error: Error & { code?: unknown }, stderr: str
   }
   const reason = stderr.trim().split("\n").pop() ?? "";
   if (/No module named '?opstep_server'?$/.test(reason)) {
-    // The wheel is made from the sources: no package index carries it.
-    const installCommand = `${quote(python)} -m pip install dist/opstep-*.whl`;
     return {
-      message:
-        `opstep is not installed for ${python}: in opstep's folder run "make wheel" and ` +
-        `"${installCommand}", or ${whatToDo}.`,
-      installCommand,
+      message: `opstep is not installed for ${python}: ${installing(python)}, or ${whatToDo}.`,
+      installCommand: installCommand(python),
     };
   }
   return { message: `${python} cannot import opstep_server (${reason || error.message}): ${whatToDo}.` };
+}
+
+function installing(python: string): string {
+  return `in opstep's folder run "make wheel" and "${installCommand(python)}"`;
+}
+
+/** The wheel is made from the sources: no package index carries it. */
+function installCommand(python: string): string {
+  return `${quote(python)} -m pip install dist/opstep-*.whl`;
 }
 
 function quote(word: string): string {

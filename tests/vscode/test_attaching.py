@@ -1,0 +1,110 @@
+"""Processes that VS Code did not start, modules, and several executors in one session."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from waiting import line_with, until
+
+if TYPE_CHECKING:
+    from workbench import Workbench
+
+FOREVER = Path(__file__).parents[1] / "programs" / "forever.py"
+
+
+@contextmanager
+def running(script: Path, end: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """The script in a process of its own, ready to be attached to, that ends with the block."""
+    command = [sys.executable, str(script), "--until", str(end)]
+    process = subprocess.Popen(
+        command, env=os.environ | environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+        end.touch()
+        assert process.wait(30) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def forever(folder: Path) -> Path:
+    """A script of the workspace that runs a program again and again."""
+    script = folder / "forever.py"
+    script.write_text(FOREVER.read_text())
+    return script
+
+
+def write_launch(folder: Path, **configuration: object) -> None:
+    whole = {"type": "opstep", "name": "the one", **configuration}
+    text = json.dumps({"version": "0.2.0", "configurations": [whole]})
+    (folder / ".vscode" / "launch.json").write_text(text)
+
+
+def test_attach_to_a_running_process(forever: Path, workbench: Workbench, tmp_path: Path) -> None:
+    line = line_with(forever, "@tanh")
+    with running(forever, tmp_path / "end") as process:
+        assert process.stdout and "first run" in process.stdout.readline()
+        editor = workbench.open(forever.name)
+        editor.click_gutter(line)
+        workbench.run_command("opstep: Attach to a Running Process")
+        workbench.pick(str(process.pid))
+        until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+        assert workbench.evaluate("sum(x)") == "4"
+        # Leaving lets it go on: it ends by itself, as it should.
+        workbench.toolbar("disconnect").click()
+        workbench.expect_session(running=False)
+        assert process.poll() is None
+    assert workbench.notifications() == []
+
+
+def test_two_executors_in_one_session(
+    folder: Path, forever: Path, workbench: Workbench, tmp_path: Path
+) -> None:
+    line = line_with(forever, "@tanh")
+    address = f"unix:{tmp_path / 'server'}"
+    write_launch(folder, request="attach", listen=address)
+    editor = workbench.open(forever.name)
+    editor.click_gutter(line)
+    workbench.press("F5")
+    workbench.expect_session(running=True)
+    with (
+        running(forever, tmp_path / "end1", OPSTEP_SERVER=address) as one,
+        running(forever, tmp_path / "end2", OPSTEP_SERVER=address) as other,
+    ):
+        pids = {str(one.pid), str(other.pid)}
+
+        def threads() -> list[str]:
+            rows = workbench.call_stack()
+            return [row for row in rows if any(pid in row for pid in pids)]
+
+        until("two threads", lambda: len(threads()) == 2, 60)
+        until("both stopped", lambda: all("reakpoint" in row for row in threads()))
+        assert {pid for pid in pids if any(pid in row for row in threads())} == pids
+        until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
+        workbench.toolbar("disconnect").click()
+        workbench.expect_session(running=False)
+
+
+def test_debug_a_module(workbench: Workbench, folder: Path) -> None:
+    package = folder / "package"
+    package.mkdir()
+    script = package / "train.py"
+    script.write_text((folder / "loop.py").read_text())
+    write_launch(folder, request="launch", module="package.train")
+    line = line_with(script, "better = ")
+    editor = workbench.open_anywhere(script.name)
+    editor.click_gutter(line)
+    workbench.press("F5")
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+    assert any("iteration" in frame for frame in workbench.call_stack())
