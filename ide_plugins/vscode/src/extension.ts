@@ -10,6 +10,7 @@ import { pickProcess } from "./processes";
 import { Programs } from "./programs";
 import { StatusBar } from "./statusBar";
 import { registerSteps } from "./stepping";
+import { TensorViews } from "./tensor/commands";
 
 export const DEBUG_TYPE = "opstep";
 
@@ -31,6 +32,7 @@ export function activate(context: vscode.ExtensionContext): void {
       const root = node?.kind === "op" ? node.root : node;
       return graph.show(root?.session, root?.program.id, node?.kind === "op" ? node.op.id : undefined);
     }),
+    new TensorViews(context.extensionUri, following),
     register(DEBUG_TYPE, new ConfigurationProvider(context.extensionPath, version), Initial),
     register(DEBUG_TYPE, new DynamicConfigurationProvider(), Dynamic),
     vscode.debug.registerDebugAdapterDescriptorFactory(

@@ -1,0 +1,92 @@
+import * as vscode from "vscode";
+
+import type { Following } from "../following";
+import { TensorPanel } from "./panel";
+
+/** What the Variables view says of the row that was clicked. */
+interface VariableRow {
+  readonly variable?: { readonly name: string; readonly evaluateName?: string };
+}
+
+/** Opens tensors in tabs: from the Variables view, from a name in an editor, or as typed. */
+export class TensorViews implements vscode.Disposable {
+  private readonly panels = new Set<TensorPanel>();
+  private readonly subscriptions: vscode.Disposable[];
+
+  constructor(
+    private readonly extension: vscode.Uri,
+    private readonly following: Following,
+  ) {
+    this.subscriptions = [
+      vscode.commands.registerCommand("opstep.showTensor", (row?: VariableRow | string) => this.show(row)),
+      vscode.commands.registerCommand("opstep.showTensorHere", () => this.show(nameInEditor())),
+      vscode.languages.registerHoverProvider("python", this),
+    ];
+  }
+
+  dispose(): void {
+    for (const each of [...this.panels, ...this.subscriptions]) {
+      each.dispose();
+    }
+  }
+
+  /** While a program is stopped VS Code shows its own hover, and this one with Alt. */
+  provideHover(document: vscode.TextDocument, position: vscode.Position): vscode.Hover | undefined {
+    const range = this.following.current && document.getWordRangeAtPosition(position, NAME);
+    if (!range) {
+      return undefined;
+    }
+    const name = document.getText(range);
+    const asked = encodeURIComponent(JSON.stringify([name]));
+    const text = new vscode.MarkdownString(`[Show \`${name}\` in the tensor view](command:opstep.showTensor?${asked})`);
+    text.isTrusted = { enabledCommands: ["opstep.showTensor"] };
+    return new vscode.Hover(text, range);
+  }
+
+  private async show(row?: VariableRow | string): Promise<void> {
+    const given = typeof row === "string" ? row : row?.variable?.evaluateName;
+    const expression = given ?? (await this.ask(nameInEditor()));
+    if (!expression) {
+      return;
+    }
+    if (!this.following.current) {
+      void vscode.window.showErrorMessage("No opstep session is stopped: stop at an op first.");
+      return;
+    }
+    const open = [...this.panels].find((panel) => panel.expression === expression);
+    if (open) {
+      open.reveal();
+      return;
+    }
+    const panel: TensorPanel = new TensorPanel(
+      this.extension,
+      this.following,
+      { expression, against: "" },
+      () => this.panels.delete(panel),
+    );
+    this.panels.add(panel);
+  }
+
+  private ask(value: string | undefined): Thenable<string | undefined> {
+    return vscode.window.showInputBox({
+      title: "Show a tensor",
+      prompt: "A variable, or an expression such as grad(fc_0.w)[0]",
+      ...(value ? { value } : {}),
+    });
+  }
+}
+
+/** With its attributes: `self.loss`. */
+const NAME = /[A-Za-z_]\w*(\.[A-Za-z_]\w*)*/;
+
+function nameInEditor(): string | undefined {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor) {
+    return undefined;
+  }
+  if (!editor.selection.isEmpty) {
+    return editor.document.getText(editor.selection).trim();
+  }
+  const range = editor.document.getWordRangeAtPosition(editor.selection.active, NAME);
+  return range && editor.document.getText(range);
+}
