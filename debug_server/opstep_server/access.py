@@ -125,6 +125,26 @@ def listening(
     )
 
 
+@dataclass(frozen=True)
+class Place:
+    """A server to connect to, and what it wants to be shown."""
+
+    address: Address
+    token: str = field(default="", repr=False)
+    roots: bytes = b""
+
+
+def dialling(address: str, token_file: str | None = None, tls_ca: str | None = None) -> Place:
+    where = parse_address(address)
+    if not where.loopback and not (token_file and tls_ca):
+        raise DebuggerError(f"{address} is on another machine: give --token-file and --tls-ca")
+    return Place(
+        where,
+        read_token(token_file) if token_file else "",
+        _read(tls_ca, "the root certificates") if tls_ca else b"",
+    )
+
+
 def user_folder() -> str:
     """The folder for this user's sockets, made if need be, that nobody else can enter."""
     places = [f"/tmp/opstep-{os.geteuid()}"]

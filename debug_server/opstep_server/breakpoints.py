@@ -48,6 +48,8 @@ class _Entry:
     statuses: dict[int, pb.BreakpointStatus] = field(default_factory=dict)
     # The thread that was sent to it; 0 for a breakpoint of people's own.
     thread: int = 0
+    # A guest's, which comes as it is sent, with the guest's own number.
+    wire: pb.Breakpoint | None = None
 
 
 class Breakpoints:
@@ -107,6 +109,33 @@ class Breakpoints:
         for gone in itertools.chain(*old.values()):
             del self._entries[gone.state.id]
         return states
+
+    def replace_wire(
+        self, owner: str, executor: int, wanted: Sequence[pb.Breakpoint]
+    ) -> dict[int, int]:
+        """Makes these all that a guest has for one executor; by our numbers, what he calls them."""
+        old = {e.wire.id: e for e in self._entries.values() if e.owner == owner and e.wire}
+        names = {}
+        for wire in wanted:
+            spec = BreakpointSpec(OpWhere(0, 0, executor), temporary=wire.temporary)
+            entry = old.pop(wire.id, None) or self._insert(owner, spec, _Parsed())
+            entry.wire = wire
+            names[entry.state.id] = wire.id
+        for gone in old.values():
+            del self._entries[gone.state.id]
+        return names
+
+    def wire_statuses(self, owner: str, executor: int, id: int = 0) -> list[pb.BreakpointStatus]:
+        """What the executor says of all that the guest has, or of one."""
+        statuses = []
+        for entry in self._entries.values():
+            status = entry.statuses.get(executor)
+            if entry.owner == owner and entry.wire and status and id in (0, entry.state.id):
+                copy = pb.BreakpointStatus()
+                copy.CopyFrom(status)
+                copy.id = entry.wire.id
+                statuses.append(copy)
+        return statuses
 
     def aim(
         self, owner: str, thread: int, specs: Sequence[BreakpointSpec]
@@ -261,6 +290,11 @@ def _pending(spec: BreakpointSpec) -> str:
 
 
 def _to_wire(entry: _Entry) -> pb.Breakpoint:
+    if entry.wire is not None:
+        copy = pb.Breakpoint()
+        copy.CopyFrom(entry.wire)
+        copy.id = entry.state.id
+        return copy
     spec = entry.state.spec
     message = pb.Breakpoint(id=entry.state.id, gradients=spec.gradients, temporary=spec.temporary)
     where = spec.where

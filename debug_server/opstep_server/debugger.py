@@ -13,7 +13,7 @@ from types import EllipsisType
 from typing import Literal
 
 from opstep_server import doorbell, process, terminal
-from opstep_server.access import Endpoint
+from opstep_server.access import Endpoint, Place
 from opstep_server.hub import Hub
 from opstep_server.looking import Looking
 from opstep_server.model import (
@@ -168,6 +168,10 @@ class Debugger(Looking):
             ) from None
         finally:
             unsubscribe()
+
+    async def visit(self, place: Place, gone: Callable[[str], None]) -> None:
+        """Shares the executors of a debug server; `gone` is told when that ends."""
+        await self._hub.server.visit(place.address, place.token, place.roots, gone)
 
     def signal(self, number: signal.Signals) -> None:
         """To the launched process, which may do with it what it wants."""

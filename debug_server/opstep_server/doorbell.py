@@ -72,8 +72,9 @@ async def ring(pid: int, address: str) -> None:
         asked = await _who(path)
         if asked is not None and asked.server:
             problem += (
-                ": leave the debugger that has it, or, if that is 'opstep serve', attach to the "
-                'server with an editor, by "connect" and the address that it prints for clients'
+                ": leave the debugger that has it, or, if that is 'opstep serve', share it: "
+                f"'opstep attach {asked.server}', or in an editor \"connect\" and the address that "
+                "it prints for clients"
             )
     raise DebuggerError(problem)
 

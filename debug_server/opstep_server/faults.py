@@ -40,6 +40,12 @@ class Faults:
                 self._sent.append(index)
         self._message = pb.SetExceptions(filters=filters)
 
+    def replace_wire(self, filters: pb.SetExceptions) -> None:
+        """Those of a guest, which come as they are sent."""
+        count = len(filters.filters)
+        self._errors, self._sent, self._told = [""] * count, list(range(count)), {}
+        self._message = filters
+
     def message(self) -> pb.SetExceptions:
         return self._message
 

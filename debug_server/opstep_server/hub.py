@@ -232,7 +232,7 @@ class Hub:
             thread = self.roster.wire_thread(executor, record.thread)
             text = self.breakpoints.log_text(record)
             owner = self.breakpoints.owner(record.breakpoint)
-            self._emit_to(owner, Logged(thread, text, record.breakpoint))
+            self._emit_to(owner, Logged(thread, text, record.breakpoint, record=record))
 
     def _status(self, executor: Executor, status: pb.BreakpointStatus) -> None:
         state = self.breakpoints.report(executor.id, status)

@@ -225,6 +225,8 @@ class Logged:
     # Its id; 0 when records were dropped.
     breakpoint: int
     dropped: int = 0
+    # As it came.
+    record: pb.LogRecord | None = None
 
 
 @dataclass(frozen=True)

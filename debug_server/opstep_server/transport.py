@@ -15,8 +15,9 @@ import itertools
 import os
 import shutil
 import tempfile
+import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -55,10 +56,20 @@ PROTOCOL = 2
 HEARTBEAT_SECONDS = 2.0
 MISSED_HEARTBEATS = 3
 HELLO_SECONDS = 10.0
+# What a stream raises when its other side is gone.
+_BROKEN = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
+# Which of a guest's streams belong together.
+_GUEST = "opstep-guest"
 STOP_SECONDS = 0.5
 MESSAGE_LIMIT = 4 << 20
 
 _Context = grpc.aio.ServicerContext[pb.FromExecutor, pb.ToExecutor]
+
+
+# An executor that dialled us, or one that another server passes on.
+_Stream = _Context | grpc.aio.StreamStreamCall[pb.ToExecutor, pb.FromExecutor]
+# Passes on an executor to the guest of that name.
+Visit = Callable[[str, Any], Awaitable[None]]
 
 
 class ConnectionLost(DebuggerError):
@@ -77,7 +88,7 @@ class Connection:
     """One executor's stream."""
 
     def __init__(
-        self, hello: pb.Hello, context: _Context, recorder: recording.Recorder | None
+        self, hello: pb.Hello, context: _Stream, recorder: recording.Recorder | None
     ) -> None:
         self.hello = hello
         self._context = context
@@ -152,7 +163,7 @@ class Connection:
     async def _write(self) -> None:
         self._writing = True
         # A broken stream is the reader's business.
-        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
+        with contextlib.suppress(*_BROKEN):
             while self._outgoing:
                 await self._context.write(self._outgoing.popleft())
         self._writing = False
@@ -199,6 +210,10 @@ class Server:
         self._folder = ""
         self._readers: set[asyncio.Task[str]] = set()
         self._recorder = recording.from_environment()
+        # Who shares what comes here with guests; None: nobody.
+        self.on_visit: Visit | None = None
+        self._guides: set[asyncio.Task[None]] = set()
+        self._abroad: tuple[grpc.aio.Channel, asyncio.Task[None]] | None = None
 
     async def start(self) -> str:
         """Listens, once, on a socket in a folder of its own and returns the address to dial."""
@@ -223,8 +238,14 @@ class Server:
             request_deserializer=pb.FromExecutor.FromString,
             response_serializer=pb.ToExecutor.SerializeToString,
         )
+        visit = grpc.stream_stream_rpc_method_handler(
+            functools.partial(self._admit, endpoint),
+            request_deserializer=pb.ToExecutor.FromString,
+            response_serializer=pb.FromExecutor.SerializeToString,
+        )
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {"Attach": attach, "Visit": visit}
         server.add_generic_rpc_handlers(
-            [grpc.method_handlers_generic_handler("opstep.proto.DebugServer", {"Attach": attach})]
+            [grpc.method_handlers_generic_handler("opstep.proto.DebugServer", handlers)]
         )
         address = endpoint.address
         # gRPC makes the socket; nobody else may open it, not even for a moment.
@@ -252,11 +273,83 @@ class Server:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*(server.stop(STOP_SECONDS) for server in servers))
+        if self._abroad is not None:
+            channel, task = self._abroad
+            task.cancel()
+            await channel.close()
         for endpoint in self._endpoints:
             endpoint.forget()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
+
+    # ---- guests ----------------------------------------------------------------------------------
+
+    async def _admit(self, endpoint: Endpoint, _requests: Any, context: Any) -> None:
+        if not endpoint.admits(_token(context)):
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "the token is missing or wrong: --token-file must name a file with the server's "
+                "token",
+            )
+        if self.on_visit is None:
+            await context.abort(
+                grpc.StatusCode.UNIMPLEMENTED, "a debugger listens there that shares nothing"
+            )
+            return
+        name = next((v for k, v in context.invocation_metadata() or () if k == _GUEST), "")
+        await context.write(pb.FromExecutor(heartbeat=pb.Heartbeat()))
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.on_visit(str(name), context)
+
+    async def visit(
+        self, address: Address, token: str, roots: bytes, gone: Callable[[str], None]
+    ) -> None:
+        """Has the executors of a server come here, until it is gone; raises when none is there."""
+        options = [
+            ("grpc.max_send_message_length", MESSAGE_LIMIT),
+            ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+            ("grpc.enable_http_proxy", 0),
+        ]
+        if roots:
+            credentials = grpc.ssl_channel_credentials(roots)
+            channel = grpc.aio.secure_channel(str(address), credentials, options)
+        else:
+            channel = grpc.aio.insecure_channel(str(address), options)
+        method = channel.stream_stream(
+            "/opstep.proto.DebugServer/Visit",
+            request_serializer=pb.ToExecutor.SerializeToString,
+            response_deserializer=pb.FromExecutor.FromString,
+        )
+        metadata = [(_GUEST, uuid.uuid4().hex)]
+        if token:
+            metadata.append(("authorization", f"Bearer {token}"))
+        call = method(metadata=metadata)
+        problem = await _problem(call)
+        if problem:
+            await channel.close()
+            raise DebuggerError(f"no debug server to share at {address}: {problem}")
+
+        async def next_ones() -> None:
+            waiting = call
+            while True:
+                with contextlib.suppress(*_BROKEN):
+                    message = await waiting.read()
+                    if isinstance(message, pb.FromExecutor) and message.HasField("hello"):
+                        self._guided(message.hello, waiting)
+                        waiting = method(metadata=metadata)
+                        continue
+                    if isinstance(message, pb.FromExecutor):
+                        continue
+                gone(f"the debug server at {address} is gone")
+                return
+
+        self._abroad = channel, asyncio.create_task(next_ones())
+
+    def _guided(self, hello: pb.Hello, stream: Any) -> None:
+        task = asyncio.create_task(self._serve(hello, stream))
+        self._guides.add(task)
+        task.add_done_callback(self._guides.discard)
 
     def drop(self, connection: Connection) -> None:
         """Ends the executor's stream; it is told as lost."""
@@ -272,9 +365,12 @@ class Server:
                 "debug server's token",
             )
         hello = await self._hello(context)
-        if hello is None:
-            return
-        connection = Connection(hello, context, self._recorder)
+        if hello is not None:
+            await self._serve(hello, context)
+
+    async def _serve(self, hello: pb.Hello, stream: _Stream) -> None:
+        """One executor, from its hello to its end."""
+        connection = Connection(hello, stream, self._recorder)
         welcome = self._listener.joined(connection)
         welcome.protocol = PROTOCOL
         connection._send(pb.ToExecutor(welcome=welcome))
@@ -317,6 +413,20 @@ class Server:
             else:
                 return message.hello
         return None
+
+
+async def _problem(call: Any) -> str:
+    """Why the server does not let a guest in; "" when it does."""
+    try:
+        message = await asyncio.wait_for(call.read(), HELLO_SECONDS)
+        if isinstance(message, pb.FromExecutor):
+            return ""
+        return str(await call.details() or "it closed the connection")
+    except asyncio.TimeoutError:
+        return "it does not answer"
+    except grpc.aio.AioRpcError as error:
+        refused = error.code() == grpc.StatusCode.UNAVAILABLE
+        return "nobody listens there" if refused else error.details() or str(error.code())
 
 
 def _token(context: _Context) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import weakref
 
 from remote import OPSTEP, PROGRAMS
 
@@ -16,6 +17,8 @@ class Terminal:
             [*OPSTEP, *words],
             cwd=PROGRAMS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )  # fmt: skip
+        # A test that fails leaves it in the middle.
+        weakref.finalize(self, self.process.kill)
 
     def type(self, command: str) -> None:
         assert self.process.stdin is not None

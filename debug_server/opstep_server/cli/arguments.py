@@ -25,13 +25,15 @@ examples:
 """
 
 ATTACH_EPILOG = """\
-With --listen the terminal is the debug server: processes that were started with
-OPSTEP_SERVER=ADDRESS dial it, as they come and go, and each of them is a thread. TCP wants a token,
-and beyond this machine TLS; a process has them by OPSTEP_TOKEN_FILE and OPSTEP_TLS_CA. Exit codes
-are those of 'opstep debug'.
+With ADDRESS the terminal shares the processes of an 'opstep serve' with its other clients; each has
+breakpoints and catches of its own. With --listen the terminal is the debug server: processes that
+were started with OPSTEP_SERVER=ADDRESS dial it. Either way they come and go, and each is a thread.
+TCP wants a token, and beyond this machine TLS; a process has them by OPSTEP_TOKEN_FILE and
+OPSTEP_TLS_CA. Exit codes are those of 'opstep debug'.
 
 examples:
   opstep attach 4711
+  opstep attach unix:/run/user/1000/opstep/server
   opstep attach --listen unix:/tmp/mine
   opstep attach --listen 0.0.0.0:7001 --token-file token --tls-cert cert.pem --tls-key key.pem
 """
@@ -92,19 +94,24 @@ def parser() -> argparse.ArgumentParser:
         "attach",
         help="debug running processes, in this terminal",
         description="Debug running processes, in this terminal; leaving lets them go on.",
-        usage="opstep attach [options] PID\n       opstep attach [options] --listen ADDRESS",
+        usage="opstep attach [options] PID|ADDRESS\n"
+        "       opstep attach [options] --listen ADDRESS",
         epilog=ATTACH_EPILOG,
         formatter_class=_RAW,
     )
     attach.add_argument(
-        "pid", type=int, metavar="PID", nargs="?",
-        help="a process of yours, one that 'opstep ps' lists",
+        "place", metavar="PID|ADDRESS", nargs="?",
+        help="a process of yours that 'opstep ps' lists, or where an 'opstep serve' has executors "
+        "dial it: unix:/path or host:port",
     )  # fmt: skip
     attach.add_argument(
         "--listen", metavar="ADDRESS",
         help="wait for processes that dial unix:/path or host:port",
     )  # fmt: skip
     _add_access(attach)
+    attach.add_argument(
+        "--tls-ca", metavar="FILE", help="root certificates for ADDRESS, in PEM; then it is TLS"
+    )
     _add_commands(attach)
     ps = commands.add_parser(
         "ps",
@@ -169,12 +176,10 @@ def parse(words: list[str]) -> argparse.Namespace:
 def problem(args: argparse.Namespace) -> str:
     """One sentence on arguments that cannot be used; "" when they can."""
     if args.command == "attach":
-        if args.pid is not None and args.listen is not None:
-            return "give a process's id or --listen ADDRESS, not both"
-        if args.pid is None and args.listen is None:
-            return (
-                "attach to what? give a process's id ('opstep ps' lists them) or --listen ADDRESS"
-            )
+        if args.place is not None and args.listen is not None:
+            return "give a process's id, a server's address or --listen ADDRESS, not two of them"
+        if args.place is None and args.listen is None:
+            return "attach to what? give a process's id, which 'opstep ps' shows, or an address"
         return ""
     if args.saved:
         return saved.problem(args)

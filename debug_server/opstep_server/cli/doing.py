@@ -130,11 +130,12 @@ def _session(args: argparse.Namespace, screen: Screen, terminal: bool) -> Sessio
     from opstep_server.cli import attached, launched, listening
 
     debugger = Debugger()
-    if args.command == "attach" and args.pid is not None:
-        return attached.AttachedSession(debugger, args.pid, screen, args.batch)
     if args.command == "attach":
-        access = args.token_file, args.tls_cert, args.tls_key
-        return listening.ListeningSession(debugger, args.listen, access, screen, args.batch)
+        if args.place and args.place.isdecimal():
+            return attached.AttachedSession(debugger, int(args.place), screen, args.batch)
+        keys = listening.Keys(args.token_file, args.tls_cert, args.tls_key, args.tls_ca)
+        kind = listening.ListeningSession if args.listen else listening.SharingSession
+        return kind(debugger, args.listen or args.place, keys, screen, args.batch)
     target = saved.target(args) if args.saved else LaunchTarget(args.file, tuple(args.args))
     target = replace(
         target,

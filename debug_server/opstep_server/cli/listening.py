@@ -1,16 +1,21 @@
-"""A terminal session that is the debug server itself: processes dial it, as they come and go."""
+"""Terminal sessions with processes that come and go: those that dial us, or a server's."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import shlex
 import signal
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from opstep_server import access
+from opstep_server.cli import render
 from opstep_server.cli.attached import Visit
 from opstep_server.cli.screen import Screen
 from opstep_server.cli.session import Interrupted
 from opstep_server.debugger import (
+    ContinuedEvent,
     Debugger,
     DebuggerError,
     Event,
@@ -21,30 +26,32 @@ from opstep_server.debugger import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-Access = tuple[str | None, str | None, str | None]
+# How long a server may take to pass on the first of its processes.
+_FIRST_SECONDS = 1.0
 
 
-class ListeningSession(Visit):
+@dataclass(frozen=True)
+class Keys:
+    """Files with what opens a server, or what its own door wants."""
+
+    token_file: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_ca: str | None = None
+
+
+class ComingAndGoing(Visit):
     """Running while there is a process; a wait lasts from the first that comes to the last."""
 
     awaits = True
 
     def __init__(
-        self, debugger: Debugger, address: str, keys: Access, screen: Screen, batch: bool
+        self, debugger: Debugger, address: str, keys: Keys, screen: Screen, batch: bool
     ) -> None:
         super().__init__(debugger, LaunchTarget(""), screen, batch)
         self._address = address
         self._keys = keys
-
-    async def begin(self) -> None:
-        await self.send_catches()
-        endpoint = access.listening(self._address, *self._keys)
-        self._address = await self.debugger.listen(endpoint)
-        token = f" OPSTEP_TOKEN_FILE={endpoint.token_file}" if endpoint.token_file else ""
-        self.screen.line(
-            f"listening: processes started with OPSTEP_SERVER={self._address}{token} come here, "
-            "'continue' waits for them"
-        )
+        self._first_came = asyncio.Event()
 
     async def wait(
         self, going: Awaitable[None] | None = None, counted: bool = False
@@ -89,6 +96,7 @@ class ListeningSession(Visit):
     def _tell(self, event: Event | Interrupted) -> None:
         if isinstance(event, ExecutorJoined):
             self._running, self._expects = True, False
+            self._first_came.set()
             self.screen.line(f"{_process(event.executor)} has come")
         elif isinstance(event, ExecutorLost):
             why = f": {event.message}" if event.message else ""
@@ -97,6 +105,49 @@ class ListeningSession(Visit):
                 self._gone()
         else:
             super()._tell(event)
+
+
+class ListeningSession(ComingAndGoing):
+    """The terminal is the debug server."""
+
+    async def begin(self) -> None:
+        await self.send_catches()
+        keys = self._keys
+        endpoint = access.listening(self._address, keys.token_file, keys.tls_cert, keys.tls_key)
+        self._address = await self.debugger.listen(endpoint)
+        token = f" OPSTEP_TOKEN_FILE={endpoint.token_file}" if endpoint.token_file else ""
+        self.screen.line(
+            f"listening: processes started with OPSTEP_SERVER={self._address}{token} come here, "
+            "'continue' waits for them"
+        )
+
+
+class SharingSession(ComingAndGoing):
+    """A guest of a debug server that others use too."""
+
+    async def begin(self) -> None:
+        await self.send_catches()
+        place = access.dialling(self._address, self._keys.token_file, self._keys.tls_ca)
+        await self.debugger.visit(place, self._server_gone)
+        self.screen.line(f"sharing the processes of the debug server at {self._address}")
+        # Those that are there come at once.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._first_came.wait(), _FIRST_SECONDS)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ContinuedEvent) and not event.message and not self._waiting:
+            thread = render.thread(event.thread)
+            self.screen.line(f"{thread} goes on: another client of the server let it")
+        super()._take(event)
+
+    def _server_gone(self, message: str) -> None:
+        self.awaits = False
+        self.screen.line(f"{message}: 'quit' leaves the debugger", "yellow")
+
+    def not_running(self) -> DebuggerError:
+        if not self.awaits:
+            return DebuggerError(f"the debug server at {self._address} is gone")
+        return super().not_running()
 
 
 def _process(executor: Executor) -> str:

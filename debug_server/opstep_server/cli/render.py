@@ -87,7 +87,9 @@ def stop_line(stopped: pb.Stopped) -> str:
 def reason(stopped: pb.Stopped) -> str:
     if stopped.message.startswith("the condition of breakpoint"):
         return stopped.message  # It names the breakpoint.
-    if stopped.reason == pb.STOP_BREAKPOINT:
+    if stopped.reason == pb.STOP_BREAKPOINT and not stopped.breakpoints:
+        text = "breakpoint of another client"
+    elif stopped.reason == pb.STOP_BREAKPOINT:
         plural = "s" if len(stopped.breakpoints) > 1 else ""
         text = f"breakpoint{plural} " + ", ".join(map(str, stopped.breakpoints))
     else:

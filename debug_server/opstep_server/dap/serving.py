@@ -10,6 +10,7 @@ import sys
 from opstep_server.access import Endpoint, listening, user_folder
 from opstep_server.dap.listening import Listening
 from opstep_server.debugger import Debugger
+from opstep_server.guests import Guests
 from opstep_server.hub import Hub
 
 
@@ -37,6 +38,7 @@ async def serve(
         clients or f"unix:{user_folder()}/dap", token_file or inside.token_file or None, cert, key
     )
     hub = Hub()
+    hub.server.on_visit = Guests(hub).visit
     faces = Listening(outside, lambda: Debugger(hub))
     try:
         _say("executors dial", await hub.server.open(inside), inside)
