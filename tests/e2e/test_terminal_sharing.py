@@ -10,7 +10,7 @@ from piped import Terminal
 from remote import OPSTEP, SECONDS, Script, Server
 from test_security import make_certificate
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(25)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 TANH = r"stopped at op #2 tanh_0 .* breakpoint"
 
