@@ -76,7 +76,7 @@ def test_the_first_command_knows_the_programs(monkeypatch: Any, capsys: Any) -> 
 
 
 def test_one_that_runs_nothing_is_not_to_be_started(monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setattr("opstep_server.cli.attached._PROGRAM_SECONDS", 0.05)
+    monkeypatch.setattr("opstep_server.cli.attached.PROGRAM_SECONDS", 0.05)
 
     async def run() -> None:
         async with attached(monkeypatch, os.getpid(), program_after=None) as there:

@@ -23,7 +23,7 @@ from opstep_server.debugger import (
 from opstep_server.wire import debug_pb2 as pb
 
 # A process tells of a program when a run enters it: one that runs all the time has by then.
-_PROGRAM_SECONDS = 2.0
+PROGRAM_SECONDS = 2.0
 
 
 class Visit(Session):
@@ -73,7 +73,7 @@ class AttachedSession(Visit):
             f"{offer}, 'quit' leaves it"
         )
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), _PROGRAM_SECONDS)
+            await asyncio.wait_for(self._settled.wait(), PROGRAM_SECONDS)
 
     @property
     def _stops(self) -> bool:

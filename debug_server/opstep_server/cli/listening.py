@@ -10,8 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from opstep_server import access
-from opstep_server.cli import render
-from opstep_server.cli.attached import Visit
+from opstep_server.cli import attached, render
 from opstep_server.cli.screen import Screen
 from opstep_server.cli.session import Interrupted
 from opstep_server.debugger import (
@@ -23,6 +22,7 @@ from opstep_server.debugger import (
     ExecutorJoined,
     ExecutorLost,
     LaunchTarget,
+    ProgramCompiled,
 )
 from opstep_server.wire import debug_pb2 as pb
 
@@ -40,7 +40,7 @@ class Keys:
     tls_ca: str | None = None
 
 
-class ComingAndGoing(Visit):
+class ComingAndGoing(attached.Visit):
     """Running while there is a process; a wait lasts from the first that comes to the last."""
 
     awaits = True
@@ -52,6 +52,7 @@ class ComingAndGoing(Visit):
         self._address = address
         self._keys = keys
         self._first_came = asyncio.Event()
+        self._first_program = asyncio.Event()
 
     async def wait(
         self, going: Awaitable[None] | None = None, counted: bool = False
@@ -130,11 +131,14 @@ class SharingSession(ComingAndGoing):
         place = access.dialling(self._address, self._keys.token_file, self._keys.tls_ca)
         await self.debugger.visit(place, self._server_gone)
         self.screen.line(f"sharing the processes of the debug server at {self._address}")
-        # Those that are there come at once.
+        # Those that are there come at once, and tell of a program when a run enters it.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._first_came.wait(), _FIRST_SECONDS)
+            await asyncio.wait_for(self._first_program.wait(), attached.PROGRAM_SECONDS)
 
     def _take(self, event: Event) -> None:
+        if isinstance(event, ProgramCompiled):
+            self._first_program.set()
         if isinstance(event, ContinuedEvent) and not event.message and not self._waiting:
             thread = render.thread(event.thread)
             self.screen.line(f"{thread} goes on: another client of the server let it")
