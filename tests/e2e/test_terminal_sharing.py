@@ -53,30 +53,29 @@ def test_a_terminal_debugs_what_the_server_has(tmp_path: Path):
 
 
 def test_each_has_breakpoints_of_its_own_and_sees_the_others_stops(tmp_path: Path):
-    with serve(tmp_path) as server:
-        with Script(tmp_path, OPSTEP_SERVER=server.executors).ready():
-            one, two = (Terminal("attach", server.executors) for _ in range(2))
-            for terminal in (one, two):
-                terminal.expect(r"has come")
-            two.type("info breakpoints")
-            two.expect(r"no breakpoints")
-            one.type("break tanh")
-            one.type("continue")
-            one.expect(TANH + " 1$")
-            two.expect(TANH + " of another client$")
-            two.type("print step > 0")
-            two.expect(r"step > 0 = True")
-            two.type("continue")
-            one.expect(r"thread 1 \(main\) goes on: another client of the server let it")
-            one.expect(TANH + " 1$")
-            two.expect(TANH + " of another client$")
-            # What one had set goes with it, and the stop is the other's now.
-            leave(one)
-            two.type("stepi")
-            two.expect(r"stopped at op #3 .*: step")
-            two.type("catch nan")
-            two.expect(r"catching")
-            leave(two)
+    with serve(tmp_path) as server, Script(tmp_path, OPSTEP_SERVER=server.executors).ready():
+        one, two = (Terminal("attach", server.executors) for _ in range(2))
+        for terminal in (one, two):
+            terminal.expect(r"has come")
+        two.type("info breakpoints")
+        two.expect(r"no breakpoints")
+        one.type("break tanh")
+        one.type("continue")
+        one.expect(TANH + " 1$")
+        two.expect(TANH + " of another client$")
+        two.type("print step > 0")
+        two.expect(r"step > 0 = True")
+        two.type("continue")
+        one.expect(r"thread 1 \(main\) goes on: another client of the server let it")
+        one.expect(TANH + " 1$")
+        two.expect(TANH + " of another client$")
+        # What one had set goes with it, and the stop is the other's now.
+        leave(one)
+        two.type("stepi")
+        two.expect(r"stopped at op #3 .*: step")
+        two.type("catch nan")
+        two.expect(r"catching")
+        leave(two)
 
 
 def test_processes_come_and_go_and_then_the_server(tmp_path: Path):
