@@ -2,12 +2,13 @@ import type { Figures, Slice, Subject, ToPage } from "../messages";
 import { Cells, legend, type Place, scaleRange } from "./cells";
 import { type Colour, extent, NAN, Scale } from "./colours";
 import { query } from "./connection";
+import { controls } from "./controls";
 import { bytes, every, make, number } from "./dom";
 import { histogram, statistics } from "./figures";
 import { Header } from "./header";
 import { decode, difference, keep, type Kept } from "./kept";
 import { brightness, type Layout, pictureLayout } from "./picture";
-import { controls, firstPlane, indexOf, type Plane, planeThrough, subscript } from "./plane";
+import { firstPlane, indexOf, type Plane, planeThrough, subscript } from "./plane";
 import { Table } from "./table";
 import { type Tab, Tabs } from "./tabs";
 
@@ -64,7 +65,8 @@ export class View {
     const same = subject.expression === this.subject.expression && subject.against === this.subject.against;
     this.subject = subject;
     this.header.subject(subject);
-    this.before = same ? this.now : undefined;
+    // What was stepped over faster than it could be drawn does not count.
+    this.before = same ? (this.now ?? this.before) : undefined;
     this.figuresBefore = same ? this.figures : undefined;
     this.now = undefined;
     const round = ++this.round;
