@@ -11,6 +11,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from waiting import processes
+
 # Settings that keep the workbench still: nothing opens, asks or moves unless the test does it.
 USER_SETTINGS = {
     "debug.openDebug": "openOnSessionStart",
@@ -93,6 +95,21 @@ class CodeServer:
             except subprocess.TimeoutExpired:
                 continue
         self._process = None
+
+    def extension_host_memory(self) -> int:
+        """What the extension hosts of all its windows hold, in bytes."""
+        assert self._process is not None
+        hosts = [pid for pid in processes("--type=extensionHost") if self._is_ours(pid)]
+        assert hosts, "no window has an extension host"
+        statm = [Path(f"/proc/{pid}/statm").read_text().split() for pid in hosts]
+        return sum(int(resident) for _, resident, *_ in statm) * os.sysconf("SC_PAGE_SIZE")
+
+    def _is_ours(self, pid: int) -> bool:
+        assert self._process is not None
+        try:
+            return os.getpgid(pid) == self._process.pid
+        except ProcessLookupError:
+            return False
 
     def _wait_until_healthy(self) -> None:
         assert self._process is not None

@@ -100,10 +100,10 @@ def workbench(
         try:
             window = Workbench(page)
             yield window
-            window.end_session()
         finally:
             # pytest shows this only when the test failed; the picture is always the last state.
             picture = PICTURES / f"{request.node.name}.png"
             picture.parent.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=picture)
             print(Workbench.describe(page))
+        window.end_session()

@@ -6,6 +6,7 @@ import { Following } from "./following";
 import { GraphPanel } from "./graph/panel";
 import { InlineValues } from "./inlineValues";
 import { type OpNode, OpsView, type ProgramNode } from "./opsView";
+import { Listing } from "./listing";
 import { pickProcess } from "./processes";
 import { Programs } from "./programs";
 import { StatusBar } from "./statusBar";
@@ -27,6 +28,7 @@ export function activate(context: vscode.ExtensionContext): void {
     new OpsView(following, programs),
     new StatusBar(following),
     ...registerSteps(following),
+    ...Listing.register(),
     vscode.languages.registerInlineValuesProvider("python", new InlineValues(DEBUG_TYPE, programs)),
     vscode.commands.registerCommand("opstep.showGraph", (node?: ProgramNode | OpNode) => {
       const root = node?.kind === "op" ? node.root : node;
