@@ -64,7 +64,9 @@ export async function showListing(
   graph: Graph,
   op: Op,
 ): Promise<void> {
-  await open(vscode.debug.asDebugSourceUri(graph.listing, session), op.listingLine);
+  // VS Code names what has no path by its name, this function does not.
+  const source = { ...graph.listing, path: graph.listing.name };
+  await open(vscode.debug.asDebugSourceUri(source, session), op.listingLine);
 }
 
 async function open(uri: vscode.Uri, line: number): Promise<void> {

@@ -170,7 +170,7 @@ class Blocks {
     const made = op.stack[0];
     const place = made ? `${made.path.split("/").pop()}:${made.line}`.length + 3 : 0;
     // Beside the type there is room for a mean.
-    const small = Math.max(op.type.length + place, (op.outputs[0]?.type.length ?? 0) + 12);
+    const small = Math.max(op.type.length + place, (op.outputs[0]?.type.length ?? 0) + 14);
     const text = Math.max(op.name.length * LARGE, small * SMALL);
     const width = Math.min(Math.max(text + 34, NARROWEST), WIDEST);
     const blocks = this.blocksOf.get(op.id) ?? [];

@@ -162,7 +162,9 @@ function draw(box: Box): SVGGElement {
 function dress(group: SVGGElement, box: Box, looks: Looks): void {
   const { op } = box;
   const values = op.outputs.flatMap(({ variable }) => looks.values.get(variable) ?? []);
-  const bad = values.some((value) => value.nan > 0) ? "NaN" : values.some((value) => value.inf > 0) ? "Inf" : "";
+  const nan = values.reduce((sum, value) => sum + value.nan, 0);
+  const inf = values.reduce((sum, value) => sum + value.inf, 0);
+  const bad = nan > 0 ? `${nan} NaN` : inf > 0 ? `${inf} Inf` : "";
   const mark = looks.marks.get(op.id);
   const classes = [
     "op",
@@ -179,7 +181,8 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   const place = made ? ` · ${made.path.split("/").pop()}:${made.line}` : "";
   const output = op.outputs[0];
   const letters = Math.floor((box.width - 30) / 5.9);
-  const value = (output && looks.values.get(output.variable)?.brief) ?? output?.type ?? "";
+  const known = output && looks.values.get(output.variable)?.brief;
+  const value = (bad && `${bad} in ${output?.type}`) || (known ?? output?.type ?? "");
   setText(group, "name", clip(op.name, Math.floor((box.width - (box.foldable ? 50 : 30)) / 7)));
   setText(group, "type", clip(op.type + place, letters));
   setText(group, "value", clip(value, letters));
