@@ -126,10 +126,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
     item.contextValue = "op";
     item.command = { command: "opstep.showOpLine", title: "Show Python Line", arguments: [node] };
     const mark = this.marksOf(node).get(op.id);
-    const icon = this.icon(node, mark);
-    if (icon) {
-      item.iconPath = icon;
-    }
+    item.iconPath = this.icon(node, mark);
     const words = [op.name, op.type, place, mark && BREAKPOINT[mark], node === this.current && "current op"];
     item.accessibilityInformation = { label: words.filter(Boolean).join(", ") };
     return item;
@@ -176,11 +173,10 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
     return found;
   }
 
-  private icon(node: OpNode, mark: Mark | undefined): vscode.ThemeIcon | undefined {
+  private icon(node: OpNode, mark: Mark | undefined): vscode.ThemeIcon {
     if (node === this.current) {
-      const name = mark ? "debug-stackframe-dot" : "debug-stackframe";
       return new vscode.ThemeIcon(
-        name,
+        "debug-stackframe",
         new vscode.ThemeColor("debugIcon.breakpointCurrentStackframeForeground"),
       );
     }
@@ -194,7 +190,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
       const name = mark === "own" ? "circle-filled" : "circle-outline";
       return new vscode.ThemeIcon(name, new vscode.ThemeColor("debugIcon.breakpointForeground"));
     }
-    return undefined;
+    return new vscode.ThemeIcon("blank");
   }
 
   private refresh(): void {

@@ -1,6 +1,7 @@
 import type { Graph, Op, Value } from "../../protocol";
 import { type Box, hiddenBy, layOut, type Layout } from "../layout";
 import type { FromPage, ToPage } from "../messages";
+import { describe } from "./details";
 import { Drawing, type View } from "./drawing";
 
 declare function acquireVsCodeApi(): { postMessage(message: FromPage): void };
@@ -111,7 +112,13 @@ function update(): Box[] {
     marks,
     values,
   });
-  describe();
+  const op = graph?.ops.find((each) => each.id === (selected ?? current[0]));
+  describe(details, op, {
+    mark: op && marks.get(op.id),
+    fault: op?.id === current[0] ? fault : "",
+    values,
+    act: (type, id) => vscode.postMessage({ type, op: id }),
+  });
   return inView;
 }
 
@@ -249,44 +256,6 @@ function go(dx: number, dy: number): void {
   }
 }
 
-/** The chosen op, or the one at which the run stands, in words and with what can be done. */
-function describe(): void {
-  const op = graph?.ops.find((each) => each.id === (selected ?? current[0]));
-  const state = JSON.stringify([op?.id, marks.get(op?.id ?? 0), fault, op?.outputs.map((o) => values.get(o.variable))]);
-  if (details.dataset["state"] === state) {
-    return;
-  }
-  details.dataset["state"] = state;
-  details.replaceChildren();
-  if (!op) {
-    return;
-  }
-  const title = node("b", op.name);
-  const made = op.stack[0];
-  const place = made ? `, ${made.path.split("/").pop()}:${made.line}` : "";
-  const actions = node("span", "", "actions");
-  for (const [type, text] of [
-    ["toggle", marks.get(op.id) === "own" ? "Remove breakpoint" : "Set breakpoint"],
-    ["line", "Python line"],
-    ["listing", "Listing"],
-  ] as const) {
-    const button = node("button", text);
-    button.addEventListener("click", () => vscode.postMessage({ type, op: op.id }));
-    actions.append(button);
-  }
-  const head = node("div", "", "head");
-  head.append(title, node("span", ` ${op.type}${place}`), actions);
-  details.append(head);
-  if (fault && op.id === current[0]) {
-    details.append(node("div", fault, "fault"));
-  }
-  const reads = op.inputs.map(({ slot, variable }) => `${slot} = ${variable}`).join(", ");
-  details.append(node("div", reads && `reads ${reads}`, "reads"));
-  for (const { variable, type } of op.outputs) {
-    details.append(node("div", `→ ${variable}  ${values.get(variable)?.value ?? type}`, "makes"));
-  }
-}
-
 // ---- mouse and keys ------------------------------------------------------------------------------
 
 let drag: { x: number; y: number; moved: boolean } | undefined;
@@ -412,11 +381,4 @@ vscode.postMessage({ type: "ready" });
 
 function byId<T extends Element = HTMLElement>(id: string): T {
   return document.getElementById(id) as unknown as T;
-}
-
-function node<K extends keyof HTMLElementTagNameMap>(name: K, text: string, kind = ""): HTMLElementTagNameMap[K] {
-  const made = document.createElement(name);
-  made.textContent = text;
-  made.className = kind;
-  return made;
 }

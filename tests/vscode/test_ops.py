@@ -1,0 +1,204 @@
+"""Stepping by ops in a real VS Code, and the views that show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from waiting import until
+
+if TYPE_CHECKING:
+    from workbench import Editor, Workbench
+
+PICTURES = Path(__file__).parents[2] / "build" / "vscode"
+pytestmark = pytest.mark.vscode
+
+
+def line_with(path: Path, text: str) -> int:
+    return next(at for at, line in enumerate(path.read_text().splitlines(), 1) if text in line)
+
+
+def stop_at(workbench: Workbench, path: Path, text: str) -> Editor:
+    """Opens the file, sets a breakpoint on the line with the text, and runs to it."""
+    editor = workbench.open(path.name)
+    line = line_with(path, text)
+    editor.click_gutter(line)
+    workbench.press("F5")
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+    return editor
+
+
+def step(workbench: Workbench, key: str, op: str) -> None:
+    from views import current_op
+
+    workbench.press(key)
+    until(f"{key} to go to {op}", lambda: current_op(workbench) == op)
+
+
+def test_step_by_ops(workbench: Workbench, folder: Path) -> None:
+    from views import current_op, inline_value, status
+
+    editor = stop_at(workbench, folder / "digits_mlp.py", "hidden = layers.fc(")
+    until("the op", lambda: current_op(workbench) == "fc_0.matmul")
+    until("the run in the status bar", lambda: status(workbench) == "digits · run 1")
+    for op in ("fc_0.add", "fc_0.relu", "fc_1.matmul"):
+        step(workbench, "Control+F10", op)
+
+    # Lines show what they have made; those below have made nothing yet.
+    value = until("a value behind the line", lambda: inline_value(editor, "hidden ="))
+    assert value.startswith("float32[32, 32] mean 0."), value
+    assert inline_value(editor, "accuracy =") == ""
+    assert inline_value(editor, "minimize(loss)") == ""
+
+    # A button for each, beside those of the editor.
+    bar = workbench.page.locator(".debug-toolbar")
+    for title in ("Step Op Into", "Step Op Out", "Run to Next Iteration"):
+        assert bar.locator(f'.action-label[aria-label^="{title}"]').is_visible(), title
+    bar.locator('.action-label[aria-label^="Step Op ("]').click()
+    until("the button to step", lambda: current_op(workbench) == "fc_1.add")
+
+    # Outside of blocks an iteration is a run.
+    workbench.press("Alt+Shift+F10")
+    until("the next run", lambda: status(workbench).startswith("digits · run 2"))
+    assert workbench.notifications() == []
+
+
+def test_step_through_a_loop(workbench: Workbench, folder: Path) -> None:
+    from views import Graph, current_op, status
+
+    stop_at(workbench, folder / "loop.py", "with loop.block():")
+    until("the loop", lambda: current_op(workbench) == "while_0")
+    workbench.press("Alt+F11")
+    until("the body", lambda: status(workbench) == "newton · run 1 · iteration 0")
+    first = until("its first op", lambda: {current_op(workbench)} - {"", "while_0"}).pop()
+    workbench.press("Alt+Shift+F10")
+    until("the next iteration", lambda: status(workbench) == "newton · run 1 · iteration 1")
+    until("its first op again", lambda: current_op(workbench) == first)
+
+    # In the graph the loop's ops are inside of it, until it is folded.
+    workbench.run_command("opstep: Show Graph")
+    graph = Graph(workbench)
+    graph.expect_current(first)
+    loop, inner = graph.op("while_0").bounding_box(), graph.op(first).bounding_box()
+    assert loop and inner
+    assert loop["x"] < inner["x"] and inner["x"] + inner["width"] < loop["x"] + loop["width"]
+    assert loop["y"] < inner["y"] and inner["y"] + inner["height"] < loop["y"] + loop["height"]
+    workbench.screenshot(PICTURES / "graph-loop.png")
+    graph.op("while_0").locator(".fold").click()
+    until("the body to be folded away", lambda: first not in graph.names())
+    graph.op("while_0").locator(".fold").click()
+    graph.expect_current(first)
+
+    # Out of the loop: the op after it.
+    workbench.press("Alt+Shift+F11")
+    until("the end of the loop", lambda: "iteration" not in status(workbench))
+
+
+def test_ops_view(workbench: Workbench, folder: Path) -> None:
+    from views import Ops, current_op
+
+    path = folder / "digits_mlp.py"
+    stop_at(workbench, path, "hidden = layers.fc(")
+    line = line_with(path, "hidden = layers.fc(")
+    ops = Ops(workbench)
+    until("the current op", lambda: [row for row in ops.rows() if row.endswith("current op")])
+    place = f"digits_mlp.py:{line}"
+    assert any(
+        row.startswith(f"fc_0.matmul, matmul, {place}") and "current op" in row
+        for row in ops.rows()
+    ), ops.rows()
+
+    # A click on an op's button sets a breakpoint, which stops.
+    ops.toggle_breakpoint("fc_0.relu")
+    until(
+        "the mark", lambda: ops.row("fc_0.relu").get_attribute("aria-label").endswith("breakpoint")
+    )
+    workbench.screenshot(PICTURES / "ops.png")
+    workbench.press("F5")
+    until("a stop at the op", lambda: current_op(workbench) == "fc_0.relu")
+    until(
+        "the view to follow",
+        lambda: "current op" in ops.row("fc_0.relu").get_attribute("aria-label"),
+    )
+    ops.toggle_breakpoint("fc_0.relu")
+    until(
+        "the mark to go",
+        lambda: ", breakpoint" not in ops.row("fc_0.relu").get_attribute("aria-label"),
+    )
+
+    # A click on an op shows its line; its other button the listing.
+    ops.row("fc_1.matmul").click()
+    position = workbench.page.locator(".statusbar-item", has_text="Ln ")
+    until("the line", lambda: f"Ln {line_with(path, 'logits = ')}," in position.inner_text())
+    ops.row("fc_0.relu").hover()
+    ops.row("fc_0.relu").locator('.action-label[aria-label^="Go to Listing"]').click()
+    listing = workbench.page.locator('.editor-instance .monaco-editor[data-uri^="debug:"]')
+    listing.locator(".view-line", has_text="fc_0.relu").first.wait_for()
+    assert workbench.notifications() == []
+
+
+def test_graph_view(workbench: Workbench, folder: Path) -> None:
+    from views import Graph, current_op
+
+    stop_at(workbench, folder / "digits_mlp.py", "hidden = layers.fc(")
+    workbench.run_command("opstep: Show Graph")
+    graph = Graph(workbench)
+    graph.expect_current("fc_0.matmul")
+    assert "fc_0.matmul" in graph.details()
+    until("marks of the line's breakpoint", lambda: "fc_0.add" in graph.names("shared"))
+
+    # It follows the steps, and shows what has been made.
+    for op in ("fc_0.add", "fc_0.relu", "fc_1.matmul"):
+        step(workbench, "Control+F10", op)
+        graph.expect_current(op)
+    until("the values", lambda: "fc_0.relu" in graph.names("made"))
+    assert "fc_1.add" not in graph.names("made")
+    value = graph.op("fc_0.relu").locator(".value").text_content()
+    assert value and value.startswith("float32[32, 32] mean 0."), value
+    workbench.screenshot(PICTURES / "graph.png")
+
+    # A click beside an op's name sets a breakpoint that then stops.
+    graph.toggle_breakpoint("fc_1.add")
+    until("the mark", lambda: "fc_1.add" in graph.names("own"))
+    workbench.press("F5")
+    until("the stop", lambda: current_op(workbench) == "fc_1.add")
+    graph.expect_current("fc_1.add")
+    graph.toggle_breakpoint("fc_1.add")
+    until("the mark to go", lambda: "fc_1.add" not in graph.names("own"))
+
+    # By name, and by keys from there.
+    graph.frame.locator("#find").fill("accuracy")
+    until("what is found", lambda: graph.names("selected") == ["accuracy_0"])
+    assert graph.details().startswith("accuracy_0")
+    graph.frame.locator("#find").press("Escape")
+    graph.frame.locator("#graph").press("ArrowUp")
+    until("a neighbour", lambda: graph.names("selected") not in ([], ["accuracy_0"]))
+    graph.frame.locator("#graph").press("b")
+    (chosen,) = graph.names("selected")
+    until("its breakpoint", lambda: chosen in graph.names("own"))
+
+    # The end of the session leaves the picture, and says so.
+    workbench.toolbar("stop").click()
+    workbench.expect_session(running=False)
+    standing = graph.frame.locator("#standing")
+    until("the end", lambda: standing.inner_text() == "the session has ended")
+    assert graph.names("current") == []
+    assert workbench.notifications() == []
+
+
+def test_nan_in_the_graph(workbench: Workbench, folder: Path) -> None:
+    from views import Graph, current_op
+
+    editor = stop_at(workbench, folder / "find_the_nan.py", "hidden = layers.fc(")
+    editor.clear_gutter(line_with(folder / "find_the_nan.py", "hidden = layers.fc("))
+    workbench.set_exception_filter("NaN", True)
+    workbench.run_command("opstep: Show Graph")
+    graph = Graph(workbench)
+    workbench.press("F5")
+    until("the NaN", lambda: current_op(workbench).startswith("log"))
+    log = current_op(workbench)
+    graph.expect_current(log)
+    until("its colour", lambda: graph.names("bad") == [log])
+    assert "NaN" in graph.details()
+    workbench.screenshot(PICTURES / "graph-nan.png")

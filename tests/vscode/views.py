@@ -1,0 +1,82 @@
+"""The views that the extension adds: ops, the graph, values behind lines, the status bar."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import FrameLocator, Locator, expect
+from waiting import until
+from workbench import Editor, Workbench
+
+
+def current_op(workbench: Workbench) -> str:
+    """The op on top of the call stack."""
+    stack = workbench.call_stack()
+    return stack[0].split(" ")[0] if stack else ""
+
+
+def status(workbench: Workbench) -> str:
+    """What the status bar says of the run."""
+    item = workbench.page.locator('.statusbar-item[id="opstep.opstep.opstep.place"]')
+    return item.inner_text().replace("\xa0", " ").strip() if item.count() else ""
+
+
+def inline_value(editor: Editor, text: str) -> str:
+    """What is shown behind the line in view that has the text."""
+    line = editor.root.locator(".view-lines .view-line").filter(has_text=text).first
+    shown: str = line.inner_text().replace("\xa0", " ")
+    match = re.search(r"(float|int|bool)\w*\[.*$", shown)
+    return match[0] if match else ""
+
+
+class Ops:
+    """The Ops view in the side bar."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self.page = workbench.page
+        header = self.page.locator('.pane-header[aria-label^="Ops"]')
+        if header.get_attribute("aria-expanded") == "false":
+            header.click()
+        expect(header).to_have_attribute("aria-expanded", "true")
+        self.root = self.page.locator('.pane:has(> .pane-header[aria-label^="Ops"])')
+
+    def rows(self) -> list[str]:
+        """What each row in view says."""
+        rows = self.root.locator(".monaco-list-row")
+        labels: list[str] = rows.evaluate_all("rows => rows.map(r => r.ariaLabel)")
+        return labels
+
+    def row(self, op: str) -> Locator:
+        return self.root.locator(f'.monaco-list-row[aria-label^="{op},"]')
+
+    def toggle_breakpoint(self, op: str) -> None:
+        self.row(op).hover()
+        self.row(op).locator('.action-label[aria-label^="Toggle Breakpoint on Op"]').click()
+
+
+class Graph:
+    """The graph view, which must be open."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self.workbench = workbench
+        outer = workbench.page.frame_locator("iframe.webview.ready")
+        self.frame: FrameLocator = outer.frame_locator("#active-frame")
+        self.frame.locator("#graph .op").first.wait_for()
+
+    def op(self, name: str) -> Locator:
+        return self.frame.locator(f'#graph .op[aria-label^="{name},"]')
+
+    def names(self, kind: str = "op") -> list[str]:
+        """The ops in view that are dressed like that."""
+        boxes = self.frame.locator(f"#graph .op.{kind} > .name")
+        return boxes.all_text_contents()
+
+    def expect_current(self, name: str) -> None:
+        until(f"{name} to be highlighted", lambda: self.names("current") == [name])
+        expect(self.op(name)).to_be_in_viewport()
+
+    def toggle_breakpoint(self, name: str) -> None:
+        self.op(name).locator(".gutter").click()
+
+    def details(self) -> str:
+        return self.frame.locator("#details").inner_text()
