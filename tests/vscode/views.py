@@ -18,7 +18,7 @@ def current_op(workbench: Workbench) -> str:
 def status(workbench: Workbench) -> str:
     """What the status bar says of the run."""
     item = workbench.page.locator('.statusbar-item[id="opstep.opstep.opstep.place"]')
-    return item.inner_text().replace("\xa0", " ").strip() if item.count() else ""
+    return "".join(item.all_inner_texts()).replace("\xa0", " ").strip()
 
 
 def inline_value(editor: Editor, text: str) -> str:

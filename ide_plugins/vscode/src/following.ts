@@ -32,6 +32,9 @@ export class Stop {
   }
 }
 
+// A step is mostly over sooner: views need not show that it runs.
+const STEP_MS = 150;
+
 const GOING_ON = new Set(["continue", "next", "stepIn", "stepOut"]);
 
 /** Which stop the user looks at, in whichever opstep session is active. */
@@ -41,6 +44,8 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
   private readonly changed = new vscode.EventEmitter<Stop | undefined>();
   private readonly compiled = new vscode.EventEmitter<vscode.DebugSession>();
   private stop: Stop | undefined;
+  private pending: NodeJS.Timeout | undefined;
+  private since = 0;
 
   /** A thread stopped, went on, or another one was chosen. */
   readonly onDidChange = this.changed.event;
@@ -64,6 +69,11 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
 
   get current(): Stop | undefined {
     return this.stop;
+  }
+
+  /** When the thread that was looked at last went on, on the clock of `performance`. */
+  get wentOn(): number {
+    return this.since;
   }
 
   /** Sessions that run, the oldest first. */
@@ -98,6 +108,7 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
   }
 
   dispose(): void {
+    clearTimeout(this.pending);
     for (const each of this.subscriptions) {
       each.dispose();
     }
@@ -139,9 +150,16 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
   }
 
   private look(stop: Stop | undefined): void {
-    if (stop !== this.stop) {
-      this.stop = stop;
+    if (stop === this.stop) {
+      return;
+    }
+    this.stop = stop;
+    clearTimeout(this.pending);
+    if (stop) {
       this.changed.fire(stop);
+    } else {
+      this.since = performance.now();
+      this.pending = setTimeout(() => this.changed.fire(undefined), STEP_MS);
     }
   }
 }

@@ -12,7 +12,6 @@ export class StatusBar implements vscode.Disposable {
   );
   private readonly subscriptions: vscode.Disposable[];
   private last: { stop: Stop; place: Place } | undefined;
-  private wentOn = 0;
   private rate = "";
 
   constructor(private readonly following: Following) {
@@ -32,7 +31,7 @@ export class StatusBar implements vscode.Disposable {
   }
 
   private async stopped(stop: Stop): Promise<void> {
-    const milliseconds = performance.now() - this.wentOn;
+    const milliseconds = performance.now() - this.following.wentOn;
     const place = await stop.where();
     if (!place || stop !== this.following.current) {
       return;
@@ -45,7 +44,6 @@ export class StatusBar implements vscode.Disposable {
   }
 
   private running(): void {
-    this.wentOn = performance.now();
     if (this.following.sessions.length === 0) {
       this.last = undefined;
       this.item.hide();
