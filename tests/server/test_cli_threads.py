@@ -60,10 +60,11 @@ def test_a_stop_of_another_thread_is_told_and_the_view_stays(capsys: Any) -> Non
         await both.shell.execute("info threads")
 
     with_both(test)
-    first, second, *table = capsys.readouterr().out.splitlines()
+    *told, first, second, one, two = capsys.readouterr().out.splitlines()
+    assert all("was started by the script and is debugged too" in line for line in told)
     assert first.startswith("stopped at op #14")
     assert second.startswith("thread 2 (thread 1) stopped at op #14")
-    assert [line[:3] for line in table] == ["* 1", "  2"]
+    assert [line[:3] for line in (one, two)] == ["* 1", "  2"]
 
 
 @pytest.mark.parametrize(

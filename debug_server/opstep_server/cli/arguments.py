@@ -153,7 +153,8 @@ class _Version(argparse.Action):
     """It is looked up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        parser.exit(message=f"opstep {opstep_server.version()}\n")
+        print(f"opstep {opstep_server.version()}")
+        parser.exit()
 
 
 def parse(words: list[str]) -> argparse.Namespace:
