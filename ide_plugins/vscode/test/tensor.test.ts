@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { ABOVE, BELOW, extent, NAN, Scale } from "../src/tensor/page/colours";
 import { decode, difference, keep } from "../src/tensor/page/kept";
 import { brightness, pictureLayout } from "../src/tensor/page/picture";
-import { firstPlane, indexOf, planeThrough, subscript } from "../src/tensor/page/plane";
+import { copiable, firstPlane, indexOf, planeThrough } from "../src/tensor/page/plane";
 
 const encode = (...values: number[]) => Buffer.from(new Float32Array(values).buffer).toString("base64");
 
@@ -36,11 +36,13 @@ test("pictures are known by their shape", () => {
   assert.deepEqual(brightness("float32", -2, 2), [-2, 2]);
 });
 
-test("a slice is written as in Python", () => {
+test("what is too large to copy is copied in part", () => {
   const plane = firstPlane([4, 5, 6]);
-  assert.equal(subscript(plane), "[0, :, :]");
-  assert.equal(subscript({ ...planeThrough(plane, [3, 2, 1]), rows: 0 }), "[:, 2, :]");
-  assert.equal(subscript(firstPlane([5, 6])), "");
+  assert.equal(copiable([4, 5, 6], plane, 120), "");
+  assert.equal(copiable([4, 5, 6], plane, 119), "[0, :, :]");
+  assert.equal(copiable([4, 5, 6], { ...planeThrough(plane, [3, 2, 1]), rows: 0 }, 29), "[:, 2, :]");
+  assert.equal(copiable([4, 5, 6], plane, 20), "[0, :3, :]");
+  assert.equal(copiable([300], firstPlane([300]), 100), "[:100]");
   assert.deepEqual(indexOf(planeThrough(plane, [3, 2, 1]), 4, 0), [3, 4, 0]);
   assert.deepEqual(firstPlane([]), { rows: undefined, columns: undefined, at: [] });
 });

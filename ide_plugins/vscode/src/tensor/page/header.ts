@@ -2,9 +2,6 @@ import type { Subject } from "../messages";
 import { tell } from "./connection";
 import { make } from "./dom";
 
-// More are too many to copy.
-const COPIED = 100_000;
-
 /** What is shown, at which stop, and what can be done with it. */
 export class Header {
   readonly element = make("header");
@@ -46,11 +43,12 @@ export class Header {
     this.fillCompare();
   }
 
-  describe(type: string, count: number, part: string): void {
+  /** @param part what of it is copied; empty for all. */
+  describe(type: string, part: string): void {
     this.type.textContent = type;
-    this.part = count > COPIED ? part || "[:1]" : "";
+    this.part = part;
     this.copy.textContent = this.part ? `Copy ${this.part} as NumPy` : "Copy as NumPy";
-    this.copy.title = this.part ? "The whole tensor is too large to copy: this slice of it" : "";
+    this.copy.title = this.part ? "The whole tensor is too large to copy: this part of it" : "";
   }
 
   state(text: string): void {

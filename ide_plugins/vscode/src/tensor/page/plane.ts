@@ -19,13 +19,23 @@ export function planeThrough(plane: Plane, index: readonly number[]): Plane {
   return { ...plane, at: [...index] };
 }
 
-/** `[0, :, :]`, the slice as one writes it. */
-export function subscript(plane: Plane): string {
-  const each = plane.at.map((index, axis) => (axis === plane.rows || axis === plane.columns ? ":" : String(index)));
-  return each.every((text) => text === ":") ? "" : `[${each.join(", ")}]`;
-}
-
 /** The element's index in the tensor. */
 export function indexOf(plane: Plane, row: number, column: number): number[] {
   return plane.at.map((index, axis) => (axis === plane.rows ? row : axis === plane.columns ? column : index));
+}
+
+/** Of a tensor with more elements than `most`, a part with no more: of the slice, its first rows. */
+export function copiable(shape: readonly number[], plane: Plane, most: number): string {
+  if (shape.reduce((count, size) => count * size, 1) <= most) {
+    return "";
+  }
+  const columns = plane.columns === undefined ? 1 : Math.min(shape[plane.columns] ?? 1, most);
+  const upTo = (axis: number, limit: number) => ((shape[axis] ?? 1) > limit ? `:${limit}` : ":");
+  const each = plane.at.map((index, axis) => {
+    if (axis === plane.columns) {
+      return upTo(axis, most);
+    }
+    return axis === plane.rows ? upTo(axis, Math.floor(most / columns)) : String(index);
+  });
+  return `[${each.join(", ")}]`;
 }

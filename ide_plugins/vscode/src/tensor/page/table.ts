@@ -10,7 +10,7 @@ const HIGHEST = 4_000_000;
 export interface Source {
   readonly rows: number;
   readonly columns: number;
-  /** Of the widest text. */
+  /** Of texts as they are as a rule; wider ones make columns wider. */
   readonly characters: number;
   page(rowStart: number, rowCount: number, columnStart: number, columnCount: number): Promise<Slice>;
   /** Marked, as another value than at the previous stop. */
@@ -24,6 +24,7 @@ export class Table {
   private readonly cells = make("div", { class: "cells" });
   private pages = new Map<string, Slice | undefined>();
   private source: Source | undefined;
+  private characters = 0;
   private width = 100;
   private margin = 60;
   private cursor = { row: 0, column: 0 };
@@ -38,13 +39,18 @@ export class Table {
   show(source: Source): void {
     this.source = source;
     this.pages = new Map();
-    this.width = Math.max(source.characters * 8 + 16, 48);
     this.margin = String(source.rows).length * 8 + 24;
-    this.space.style.width = `${this.margin + source.columns * this.width}px`;
+    this.widen(source, source.characters);
     this.space.style.height = `${Math.min((source.rows + 1) * ROW_HEIGHT, HIGHEST)}px`;
     this.element.setAttribute("aria-rowcount", String(source.rows));
     this.element.setAttribute("aria-colcount", String(source.columns));
     this.draw();
+  }
+
+  private widen(source: Source, characters: number): void {
+    this.characters = characters;
+    this.width = Math.max(characters * 8 + 18, 48);
+    this.space.style.width = `${this.margin + source.columns * this.width}px`;
   }
 
   /** Brings that cell into view and puts the cursor there. */
@@ -101,14 +107,16 @@ export class Table {
       made.push(element);
     };
     const [left, top] = [this.element.scrollLeft, this.element.scrollTop];
+    // Rows that are half in view are half under the header.
+    const exact = top / this.pixelsPerRow();
     for (let row = firstRow; row < lastRow; ++row) {
-      const y = top + (row - firstRow + 1) * ROW_HEIGHT;
+      const y = top + (row - exact + 1) * ROW_HEIGHT;
       for (let column = firstColumn; column < lastColumn; ++column) {
         put(this.cell(source, row, column), this.margin + column * this.width, y, this.width);
       }
     }
     for (let row = firstRow; row < lastRow; ++row) {
-      const y = top + (row - firstRow + 1) * ROW_HEIGHT;
+      const y = top + (row - exact + 1) * ROW_HEIGHT;
       put(make("div", { class: "head", role: "rowheader" }, String(row)), left, y, this.margin);
     }
     for (let column = firstColumn; column < lastColumn; ++column) {
@@ -152,6 +160,11 @@ export class Table {
         pages.delete(old);
       }
       if (pages === this.pages) {
+        // No digit is ever cut off.
+        const longest = Math.max(0, ...(found.texts ?? []).map((text) => text.length));
+        if (longest > this.characters) {
+          this.widen(source, longest);
+        }
         this.draw();
       }
     }, this.failed);

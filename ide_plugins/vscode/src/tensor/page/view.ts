@@ -8,7 +8,7 @@ import { histogram, statistics } from "./figures";
 import { Header } from "./header";
 import { decode, difference, keep, type Kept } from "./kept";
 import { brightness, type Layout, pictureLayout } from "./picture";
-import { firstPlane, indexOf, type Plane, planeThrough, subscript } from "./plane";
+import { copiable, firstPlane, indexOf, type Plane, planeThrough } from "./plane";
 import { Table } from "./table";
 import { type Tab, Tabs } from "./tabs";
 
@@ -16,6 +16,8 @@ const BINS = 40;
 // Of larger tensors the histogram comes after the rest.
 const QUICK = 8 << 20;
 const MOST_CELLS = 512;
+// More are too many to copy.
+const COPIED = 100_000;
 
 /** The whole page. What it asks for is forgotten when the next stop, or another slice, comes first. */
 export class View {
@@ -245,7 +247,7 @@ export class View {
       this.controlsBox.replaceChildren(controls(figures.shape, current, hidden, (next) => this.move(next)));
       this.controlsBox.dataset["key"] = key;
     }
-    this.header.describe(this.describe(figures), figures.summary.count, subscript(plane));
+    this.header.describe(this.describe(figures), copiable(figures.shape, plane, COPIED));
     this.tabs.show(this.tab, layout ? ["heat", "picture", "values"] : ["heat", "values"]);
     this.stage.dataset["tab"] = this.tab;
   }
