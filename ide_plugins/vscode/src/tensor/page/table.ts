@@ -48,9 +48,12 @@ export class Table {
   }
 
   private widen(source: Source, characters: number): void {
+    const before = this.width;
     this.characters = characters;
     this.width = Math.max(characters * 8 + 18, 48);
     this.space.style.width = `${this.margin + source.columns * this.width}px`;
+    // The same columns stay in view.
+    this.element.scrollLeft *= this.width / before;
   }
 
   /** Brings that cell into view and puts the cursor there. */
@@ -60,10 +63,12 @@ export class Table {
     }
     const clamp = (value: number, size: number) => Math.max(Math.min(value, size - 1), 0);
     this.cursor = { row: clamp(row, this.source.rows), column: clamp(column, this.source.columns) };
-    const [first, count] = this.rowsInView();
-    if (this.cursor.row < first || this.cursor.row >= first + count - 2) {
-      const wanted = this.cursor.row < first ? this.cursor.row : this.cursor.row - count + 3;
-      this.element.scrollTop = Math.max(wanted, 0) * this.pixelsPerRow();
+    // The header is as high as a row.
+    const first = this.element.scrollTop / this.pixelsPerRow();
+    const last = first + this.element.clientHeight / ROW_HEIGHT - 2;
+    if (this.cursor.row < first || this.cursor.row > last) {
+      const wanted = this.cursor.row < first ? this.cursor.row : this.cursor.row - last + first;
+      this.element.scrollTop = wanted * this.pixelsPerRow();
     }
     const left = this.cursor.column * this.width;
     const room = this.element.clientWidth - this.margin;
