@@ -11,6 +11,7 @@ export class TensorPanel implements vscode.Disposable {
   private frame: { stop: Stop; id: Promise<number> } | undefined;
   private stops = 0;
   private ready = false;
+  private behind = false;
 
   constructor(
     extension: vscode.Uri,
@@ -28,6 +29,7 @@ export class TensorPanel implements vscode.Disposable {
     this.panel.iconPath = vscode.Uri.joinPath(extension, "media", "icon.svg");
     this.subscriptions = [
       following.onDidChange((stop) => this.show(stop)),
+      this.panel.onDidChangeViewState(() => this.behind && this.show(following.current)),
       this.panel.webview.onDidReceiveMessage((message: FromPage) => this.hear(message)),
       this.panel.onDidDispose(() => {
         this.dispose();
@@ -53,7 +55,9 @@ export class TensorPanel implements vscode.Disposable {
   }
 
   private show(stop: Stop | undefined): void {
-    if (!this.ready) {
+    // What nobody sees is looked at when somebody does: steps do not wait for it.
+    this.behind = !this.panel.visible;
+    if (!this.ready || this.behind) {
       return;
     }
     if (!stop) {
