@@ -41,7 +41,7 @@ def test_killed_while_it_is_stopped():
     terminal.expect(r"stopped at op")
     os.kill(pid_of(terminal), signal.SIGKILL)
     terminal.expect(r"^the script ended by signal 9 \(SIGKILL\)$")
-    for command in ("where", "print x", "continue", "stepi", "list", "inputs", "info ops"):
+    for command in ("where", "print x", "continue", "stepi", "inputs", "info ops"):
         terminal.type(command)
         terminal.expect(r"^error: the script has ended: 'run' starts it again$")
     terminal.type("run")
