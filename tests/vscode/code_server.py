@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from waiting import processes
@@ -31,8 +32,11 @@ USER_SETTINGS = {
 class CodeServer:
     """Context manager: the server runs inside it, and its whole process group ends with it."""
 
-    def __init__(self, installation: Path, home: Path, extension: Path) -> None:
+    def __init__(
+        self, installation: Path, home: Path, extension: Path, options: Sequence[str] = ()
+    ) -> None:
         self._command = [str(installation / "node"), str(installation / "entry.js")]
+        self._options = options
         self._home = home
         self._extension = extension
         self._port = _free_port()
@@ -71,6 +75,7 @@ class CodeServer:
             "--disable-getting-started-override",
             "--disable-proxy",
             "--ignore-last-opened",
+            *self._options,
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

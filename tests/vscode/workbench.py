@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,11 +39,15 @@ def open_browser(chromium: str) -> Iterator[Browser]:
 
 
 @contextmanager
-def open_page(browser: Browser, url: str) -> Iterator[Page]:
-    """A page that shares nothing with earlier ones."""
+def open_page(
+    browser: Browser, url: str, functions: Mapping[str, Callable[..., object]] | None = None
+) -> Iterator[Page]:
+    """A page that shares nothing with earlier ones; it may call the functions."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(30_000)
+    for name, function in (functions or {}).items():
+        page.expose_function(name, function)
     page.goto(url)
     try:
         yield page
