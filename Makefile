@@ -19,10 +19,10 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o 
 
 # The tests go one after the other, the fast ones first, whatever -j says.
 .NOTPARALLEL:
-.PHONY: help build demo pictures test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
+.PHONY: help build demo pictures pictures-vscode test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
 
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 # --- set-up -------------------------------------------------------------------------------------
 
@@ -87,6 +87,9 @@ test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py
+
+pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the README's pictures of VS Code anew
+	@$(PYTEST) -q -k newest tests/vscode/pictures.py
 
 bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the peers; one row: make bench ONLY=name
 	@$(PY) bench/run.py $(if $(ONLY),--only $(ONLY))
