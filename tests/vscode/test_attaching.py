@@ -89,7 +89,7 @@ def test_two_executors_in_one_session(
             return [row for row in rows if any(pid in row for pid in pids)]
 
         until("two threads", lambda: len(threads()) == 2, 60)
-        until("both stopped", lambda: all("reakpoint" in row for row in threads()))
+        until("both stopped", lambda: all("paused" in row.lower() for row in threads()))
         assert {pid for pid in pids if any(pid in row for row in threads())} == pids
         until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
         workbench.toolbar("disconnect").click()
