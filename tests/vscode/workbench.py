@@ -78,6 +78,10 @@ class Workbench:
         self.page.locator(row).dblclick()
         return Editor(self, name)
 
+    def expect_extension(self) -> None:
+        """Until a Python file in the editor has opstep's button, keys for debugging are lost."""
+        self.page.locator(".editor-actions .codicon-debug-alt").first.wait_for()
+
     def open_anywhere(self, name: str) -> Editor:
         """A file in any folder of the workspace, by its name."""
         self.press("Control+p")
@@ -91,7 +95,14 @@ class Workbench:
         """The listing of a program, from the sources that the adapter names."""
         self.run_command("Debug: Focus on Loaded Scripts View")
         row = self.page.locator(".debug-loaded-scripts .monaco-list-row").filter(has_text=name)
-        row.click()
+        tab = self.page.locator(f'.tabs-container .tab[data-resource-name="{name}"]')
+
+        def opened() -> bool:
+            row.click()  # While the list is still being filled, a click is lost.
+            self.page.wait_for_timeout(1_000)
+            return tab.is_visible()
+
+        until(f"{name} to open", opened)
         return Editor(self, name)
 
     def widen_side_bar(self, to: int) -> None:

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 
 import { AdapterFactory } from "./adapter";
 import { attachToProcess, ConfigurationProvider, debugThisFile, DynamicConfigurationProvider } from "./configuration";
+import { Endings } from "./ending";
 import { Following } from "./following";
 import { GraphPanel } from "./graph/panel";
 import { InlineValues } from "./inlineValues";
@@ -29,6 +30,7 @@ export function activate(context: vscode.ExtensionContext): void {
     new StatusBar(following),
     ...registerSteps(following),
     ...Listing.register(),
+    vscode.debug.registerDebugAdapterTrackerFactory(DEBUG_TYPE, new Endings()),
     vscode.languages.registerInlineValuesProvider("python", new InlineValues(DEBUG_TYPE, programs)),
     vscode.commands.registerCommand("opstep.showGraph", (node?: ProgramNode | OpNode) => {
       const root = node?.kind === "op" ? node.root : node;

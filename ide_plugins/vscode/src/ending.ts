@@ -1,0 +1,30 @@
+import * as vscode from "vscode";
+
+interface Message {
+  readonly command?: string;
+  readonly event?: string;
+}
+
+/** Says so when a debug server goes away that nobody sent away: VS Code only ends the session. */
+export class Endings implements vscode.DebugAdapterTrackerFactory {
+  createDebugAdapterTracker(session: vscode.DebugSession): vscode.DebugAdapterTracker {
+    let expected = false;
+    return {
+      onWillReceiveMessage: (message: Message) => {
+        expected ||= message.command === "disconnect" || message.command === "terminate";
+      },
+      onDidSendMessage: (message: Message) => {
+        expected ||= message.event === "terminated";
+      },
+      onExit: (code: number | undefined, signal: string | undefined) => {
+        if (!expected && (code || signal)) {
+          const how = signal ?? `code ${code}`;
+          const fate = session.configuration.request === "attach" ? "The process" : "The script";
+          void vscode.window.showErrorMessage(
+            `opstep's debug server ended unexpectedly (${how}). ${fate} goes on without it: start the session again to debug.`,
+          );
+        }
+      },
+    };
+  }
+}
