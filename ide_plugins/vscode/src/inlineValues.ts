@@ -5,6 +5,8 @@ import type { Programs } from "./programs";
 import type { Graph, Op, Place } from "./protocol";
 
 const MAX_LINES = 200;
+// Of one line, which may make hundreds of ops, so many are asked for.
+const NEWEST = 3;
 
 /** Behind each line the tensor that it made: `float32[128, 10] mean 0.01`. */
 export class InlineValues implements vscode.InlineValuesProvider {
@@ -27,7 +29,8 @@ export class InlineValues implements vscode.InlineValuesProvider {
     if (!graph) {
       return [];
     }
-    const made = madeBy(graph, document.uri.fsPath, viewPort.start.line + 1, viewPort.end.line + 1);
+    const [first, last] = [viewPort.start.line + 1, viewPort.end.line + 1];
+    const made = madeBy(ranBefore(graph, place), document.uri.fsPath, first, last);
     const stop = new Stop(session, place.threadId);
     const found = await stop.values([...new Set([...made.values()].flat())]);
     const values = new Map(found.map((value) => [value.variable, value]));
@@ -51,15 +54,21 @@ async function placeOf(session: vscode.DebugSession, frameId: number): Promise<P
   }
 }
 
-/** By line, the variables that the ops made there write, in their order; gradients are elsewhere. */
+/** The ops of which something can be there: the listing is in the order in which they run. */
+export function ranBefore(graph: Graph, place: Place): readonly Op[] {
+  const at = graph.ops.find((op) => op.id === place.ops[0])?.listingLine ?? 0;
+  return graph.ops.filter((op) => op.listingLine < at || (place.after && op.listingLine === at));
+}
+
+/** By line, the newest variables that its ops wrote, in their order; gradients are elsewhere. */
 export function madeBy(
-  graph: { readonly ops: Graph["ops"] },
+  ops: readonly Op[],
   path: string,
   first: number,
   last: number,
 ): Map<number, string[]> {
   const made = new Map<number, string[]>();
-  for (const op of graph.ops) {
+  for (const op of ops) {
     const output = op.outputs[0];
     // What an op writes in place, as an optimizer does, was there before it ran.
     if (!output || op.forward !== 0 || op.inputs.some(({ variable }) => variable === output.variable)) {
@@ -67,7 +76,7 @@ export function madeBy(
     }
     for (const line of linesIn(op, path)) {
       if (line >= first && line <= last && (made.has(line) || made.size < MAX_LINES)) {
-        made.set(line, [...(made.get(line) ?? []), output.variable]);
+        made.set(line, [...(made.get(line) ?? []), output.variable].slice(-NEWEST));
       }
     }
   }

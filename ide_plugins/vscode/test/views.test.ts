@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { madeBy } from "../src/inlineValues";
+import { madeBy, ranBefore } from "../src/inlineValues";
 import { matches } from "../src/opBreakpoints";
-import type { Op, Place } from "../src/protocol";
+import type { Graph, Op, Place } from "../src/protocol";
 import { describe, speed } from "../src/statusBar";
 
 function op(id: number, lines: number[], more: Partial<Op> = {}): Op {
@@ -42,14 +42,27 @@ test("a line has made what it called others to make, but no gradients and nothin
     op(5, [99]),
   ];
   assert.deepEqual(
-    [...madeBy({ ops }, "/net.py", 1, 50)],
+    [...madeBy(ops, "/net.py", 1, 50)],
     [
       [10, ["v1"]],
       [30, ["v1", "v2"]],
       [11, ["v2"]],
     ],
   );
-  assert.equal(madeBy({ ops }, "/other.py", 1, 50).size, 0);
+  assert.equal(madeBy(ops, "/other.py", 1, 50).size, 0);
+});
+
+test("of a line that makes many ops only the newest are asked for", () => {
+  const ops = [1, 2, 3, 4, 5].map((id) => op(id, [10]));
+  assert.deepEqual([...madeBy(ops, "/net.py", 1, 50)], [[10, ["v3", "v4", "v5"]]]);
+});
+
+test("only what comes before the current op in the listing has run", () => {
+  const graph = { ops: [op(1, []), op(2, []), op(3, [])] } as unknown as Graph;
+  const ran = (after: boolean): number[] =>
+    ranBefore(graph, { ops: [2], after } as unknown as Place).map((each) => each.id);
+  assert.deepEqual(ran(false), [1]);
+  assert.deepEqual(ran(true), [1, 2]);
 });
 
 test("the status bar says where a run stands and how fast runs are", () => {

@@ -26,6 +26,7 @@ const LONGEST = 6;
 const SWEEPS = 6;
 const GAP = 26;
 const PASSING = 12;
+const CENTRE = 0.05;
 
 /** Slots in an order with few crossings: each near the middle of its neighbours. */
 export function order(layers: readonly number[], links: readonly Link[]): Row[] {
@@ -154,10 +155,13 @@ export function spread(wanted: readonly number[], gaps: readonly number[]): numb
   return offsets.map((each, index) => each + (starts[index] ?? 0));
 }
 
-/** Ops next to each other pull; what only passes by bends around them. */
+/**
+ * Ops next to each other pull; what only passes by bends around them. A little of the pull is towards
+ * the middle of the picture, or a long chain with branches to one side would lean.
+ */
 function middle(near: readonly Slot[]): number {
   const weight = (slot: Slot): number => (slot.node < 0 ? 0.1 : 1);
-  const total = near.reduce((sum, slot) => sum + weight(slot), 0);
+  const total = near.reduce((sum, slot) => sum + weight(slot), CENTRE);
   return near.reduce((sum, slot) => sum + weight(slot) * slot.x, 0) / total;
 }
 

@@ -169,7 +169,7 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   const classes = [
     "op",
     op.forward !== 0 && "gradient",
-    values.length > 0 && "made",
+    values.length > 0 && !inPlace(box) && "made",
     bad && "bad",
     looks.current.has(op.id) && "current",
     looks.selected === op.id && "selected",
@@ -188,6 +188,12 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   setText(group, "value", clip(value, letters));
   const words = [op.name, op.type, bad, mark && "breakpoint", looks.current.has(op.id) && "current"];
   setAttribute(group, "aria-label", words.filter(Boolean).join(", "));
+}
+
+/** What it writes was there before it ran, so that a value says nothing. */
+function inPlace(box: Box): boolean {
+  const { inputs, outputs } = box.op;
+  return outputs.some((output) => inputs.some((input) => input.variable === output.variable));
 }
 
 function curve(edge: Edge): string {

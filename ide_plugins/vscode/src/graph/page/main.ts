@@ -15,7 +15,7 @@ const followButton = byId("follow");
 
 // A program with more ops begins with its blocks folded.
 const MANY_OPS = 400;
-const [SMALLEST, LARGEST] = [0.03, 3];
+const [SMALLEST, LARGEST] = [0.003, 3];
 const SETTLED_MS = 150;
 
 const drawing = new Drawing(svg);
