@@ -16,9 +16,10 @@ export class Endings implements vscode.DebugAdapterTrackerFactory {
       onDidSendMessage: (message: Message) => {
         expected ||= message.event === "terminated";
       },
-      onExit: (code: number | undefined, signal: string | undefined) => {
-        if (!expected && (code || signal)) {
-          const how = signal ?? `code ${code}`;
+      onExit: (code: number | undefined) => {
+        // VS Code names no signal to extensions: it leaves the code out.
+        if (!expected && code !== 0) {
+          const how = code === undefined ? "it was killed" : `exit code ${code}`;
           const fate = session.configuration.request === "attach" ? "The process" : "The script";
           void vscode.window.showErrorMessage(
             `opstep's debug server ended unexpectedly (${how}). ${fate} goes on without it: start the session again to debug.`,
