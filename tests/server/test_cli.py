@@ -47,6 +47,7 @@ def test_a_session_reads_like_this():
         "stopped after op #3 log_0 (log) → log_0.out float32[?, 2], "
         f"{SCRIPT}:{LOG}, run 2: NaN: [log] made 3 NaN in log_0.out, first at [1, 7]",
         f"{LOG}    Z = 3  # @log",
+        "  X = x  0.25",
     ]
     assert code == 1
 

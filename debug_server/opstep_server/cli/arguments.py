@@ -200,7 +200,10 @@ def _add_debug(parser: argparse.ArgumentParser) -> None:
 
 def _add_commands(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tui", action="store_true", help="begin with the full screen")
-    parser.add_argument("--batch", action="store_true", help="run the given commands, then end")
+    parser.add_argument(
+        "--batch", action="store_true",
+        help="run the given commands, then end; where the last one meets a fault, with its inputs",
+    )  # fmt: skip
     parser.add_argument(
         "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
         help="a command to run first; may be repeated",

@@ -100,6 +100,8 @@ class Session(abc.ABC):
         self.ask: Callable[[str], Awaitable[str]] | None = None
         # For the exit code: a NaN, an Inf or an error was met, and how the script ended.
         self.fault = False
+        # The command stopped at one of those, and no other came after it.
+        self.at_fault = False
         self.script_code: int | None = None
         self._thread: Thread | None = None
         self._running = False
@@ -285,6 +287,7 @@ class Session(abc.ABC):
                     return None
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
                     self.select(event.thread)
+                    self.at_fault = exits.is_fault(event.stopped.reason)
                     self.show_stop(event.stopped)
                     await self._learned()
                     self._told.at_stop(event.stopped)

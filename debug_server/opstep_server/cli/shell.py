@@ -54,6 +54,9 @@ class Shell:
             for text in commands:
                 if self._session.quitting or not await self._echoed(text):
                     return
+            if self._session.batch and self._session.at_fault:
+                # Nobody can ask for them any more.
+                await self.execute("inputs")
 
     async def piped(self) -> None:
         """Commands from a file or a pipe in the place of a person."""
@@ -123,6 +126,7 @@ class Shell:
             else:
                 return True
             self._session.interrupted = False
+            self._session.at_fault = False
             await command.handler(self._session, args)
         except DebuggerError as error:
             self._session.screen.error(str(error))
