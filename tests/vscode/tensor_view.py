@@ -18,6 +18,13 @@ def answer(workbench: Workbench, text: str) -> None:
     expect(box).to_be_hidden()
 
 
+def accept(workbench: Workbench, text: str) -> None:
+    """Press OK in the box on top, when it proposes that."""
+    box = workbench.page.locator(".quick-input-widget input[type=text]").first
+    expect(box).to_have_value(text)
+    workbench.page.locator(".quick-input-widget").get_by_role("button", name="OK").click()
+
+
 class TensorView:
     def __init__(self, workbench: Workbench, expression: str) -> None:
         self._page = workbench.page

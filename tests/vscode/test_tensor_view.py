@@ -89,7 +89,7 @@ def test_the_digits_as_colours_and_values(workbench: Workbench, folder: Path) ->
 
 
 def test_another_tensor_is_typed_compared_and_saved(workbench: Workbench, folder: Path) -> None:
-    from tensor_view import TensorView, answer
+    from tensor_view import TensorView, accept, answer
 
     fed = batches(folder)
     stop_at(workbench, folder / SCRIPT, "layers.fc(x")
@@ -116,9 +116,10 @@ def test_another_tensor_is_typed_compared_and_saved(workbench: Workbench, folder
 
     # NumPy reads what is saved.
     view.frame.get_by_role("button", name="Save as .npy").click()
-    answer(workbench, str(folder / "twice.npy"))
-    until("the file", (folder / "twice.npy").exists)
-    np.testing.assert_array_equal(np.load(folder / "twice.npy"), fed[0][:8] * 2)
+    file = folder / "x_8_2.npy"
+    accept(workbench, str(file))
+    until("the file", file.exists)
+    np.testing.assert_array_equal(np.load(file), fed[0][:8] * 2)
 
 
 def test_nan_and_images(workbench: Workbench, folder: Path) -> None:

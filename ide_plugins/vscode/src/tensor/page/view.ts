@@ -320,7 +320,7 @@ export class View {
     if (rowStep > 1 || columnStep > 1) {
       notes.push(`${every(rowStep, "row")} and ${every(columnStep, "column")}`);
     }
-    return notes.join("; ") || "point at a cell to see its value, click for the exact ones";
+    return notes.join("; ") || "point at a cell for its value, click for all digits";
   }
 
   private point(place: Place | undefined): void {
