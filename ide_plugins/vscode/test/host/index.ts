@@ -54,11 +54,11 @@ const tests: Record<string, () => Promise<void>> = {
     const { threadId } = await stop;
     const { stackFrames } = await session.customRequest("stackTrace", { threadId });
     const answer = await session.customRequest("evaluate", {
-      expression: "sum(number)",
+      expression: "number[1]",
       frameId: stackFrames[0].id,
       context: "watch",
     });
-    assert.match(answer.result, /^12456/);
+    assert.equal(answer.result, "9");
     const ended = next(vscode.debug.onDidTerminateDebugSession);
     await vscode.debug.stopDebugging(session);
     assert.equal((await ended).id, session.id);
@@ -86,7 +86,8 @@ const tests: Record<string, () => Promise<void>> = {
       at,
     );
     const text = hovers.flatMap((hover) => hover.contents.map((part) => (part as vscode.MarkdownString).value));
-    assert.match(text.join("\n"), /written by #1 feed/);
+    const plain = text.join("\n").replaceAll("&nbsp;", " ").replaceAll("\\", "");
+    assert.match(plain, /written by #1 feed/);
   },
 };
 
