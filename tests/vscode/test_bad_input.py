@@ -45,7 +45,6 @@ def python(folder: Path, tmp_path: Path) -> Interpreter:
 
 def test_a_python_that_cannot_debug(python: Interpreter, workbench: Workbench) -> None:
     workbench.open(SCRIPT)
-    workbench.expect_extension()
 
     def told() -> str:
         """Start; what is said instead of debugging."""

@@ -76,10 +76,12 @@ class Workbench:
             explorer.click()
         row = f'.explorer-folders-view .monaco-list-row[aria-label^="{name}"]'
         self.page.locator(row).dblclick()
+        if name.endswith(".py"):
+            self.expect_extension()
         return Editor(self, name)
 
     def expect_extension(self) -> None:
-        """Until a Python file in the editor has opstep's button, keys for debugging are lost."""
+        """Until a Python file in the editor has opstep's button, keys and commands are lost."""
         self.page.locator(".editor-actions .codicon-debug-alt").first.wait_for()
 
     def open_anywhere(self, name: str) -> Editor:
