@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from opstep_server.breakpoints import FIRST_AIM, Breakpoints
+from opstep_server.connection import Connection, ConnectionLost
 from opstep_server.faults import SharedFaults
 from opstep_server.model import (
     BreakpointChanged,
@@ -29,7 +30,7 @@ from opstep_server.model import (
     ThreadEnded,
 )
 from opstep_server.roster import Roster
-from opstep_server.transport import Connection, ConnectionLost, Server
+from opstep_server.transport import Server
 from opstep_server.wire import debug_pb2 as pb
 
 DETACH_SECONDS = 2.0
@@ -160,7 +161,7 @@ class Hub:
         for known in self.roster.executors:
             # It came back before we noticed that it was gone.
             if known.hello.identity and known.hello.identity == connection.hello.identity:
-                self.server.drop(known.connection)
+                known.connection.drop()
         executor = self.roster.join(connection)
         welcome = pb.Welcome(
             breakpoints=self._breakpoints_for(executor),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
-    from opstep_server.transport import Connection
+    from opstep_server.connection import Connection
 
 # "iteration": to the next iteration, or behind the loop; "run": after the last op of the run.
 ResumeMode = Literal["continue", "over", "into", "out", "iteration", "run"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from opstep_server.connection import Connection
 from opstep_server.model import (
     DebuggerError,
     Event,
@@ -15,7 +16,6 @@ from opstep_server.model import (
     ThreadEnded,
     ThreadStarted,
 )
-from opstep_server.transport import Connection
 from opstep_server.wire import debug_pb2 as pb
 
 

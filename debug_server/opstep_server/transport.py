@@ -1,8 +1,6 @@
 """The wire: gRPC servers, one for each place where we listen. The only Python file that knows gRPC.
 
-One event loop, no threads of our own. Each connection has two tasks: one reads until the stream
-ends; the pulse sends heartbeats and cancels the reader when the executor's stay out. Sending never
-blocks: a message begins a write at once, and those that come before its end queue up behind it.
+One event loop, no threads of our own.
 """
 
 from __future__ import annotations
@@ -11,18 +9,17 @@ import asyncio
 import contextlib
 import functools
 import importlib.util
-import itertools
 import os
 import shutil
 import tempfile
 import uuid
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from opstep_server import eager, recording
+from opstep_server import recording
 from opstep_server.access import Address, Endpoint
+from opstep_server.connection import MESSAGE_LIMIT, PROTOCOL, Connection, Listener
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
@@ -51,18 +48,12 @@ import grpc.aio  # noqa: E402
 if _SET:
     del os.environ[_SETTING]  # What we launch has its own gRPC.
 
-# Counts up with every change of debug.proto that an older peer cannot live with.
-PROTOCOL = 2
-HEARTBEAT_SECONDS = 2.0
-MISSED_HEARTBEATS = 3
 HELLO_SECONDS = 10.0
 # What a stream raises when its other side is gone.
 _BROKEN = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 # Which of a guest's streams belong together.
 _GUEST = "opstep-guest"
 STOP_SECONDS = 0.5
-MESSAGE_LIMIT = 4 << 20
-
 _Context = grpc.aio.ServicerContext[pb.FromExecutor, pb.ToExecutor]
 
 
@@ -72,143 +63,13 @@ _Stream = _Context | grpc.aio.StreamStreamCall[pb.ToExecutor, pb.FromExecutor]
 Visit = Callable[[str, Any], Awaitable[None]]
 
 
-class ConnectionLost(DebuggerError):
-    pass
-
-
-class Listener(Protocol):
-    """Who is told what arrives; called on the event loop, in the order of the stream."""
-
-    def joined(self, connection: Connection) -> pb.Welcome: ...
-    def received(self, connection: Connection, message: pb.FromExecutor) -> None: ...
-    def lost(self, connection: Connection, message: str) -> None: ...
-
-
-class Connection:
-    """One executor's stream."""
-
-    def __init__(
-        self, hello: pb.Hello, context: _Stream, recorder: recording.Recorder | None
-    ) -> None:
-        self.hello = hello
-        self._context = context
-        self._recorder = recorder
-        self._number = recorder.connection() if recorder is not None else 0
-        self._record(pb.FromExecutor(hello=hello))
-        self._ids = itertools.count(1)
-        self._pending: dict[
-            int, tuple[eager.Answer[pb.Reply], Callable[[pb.Reply], None] | None]
-        ] = {}
-        self._outgoing: deque[pb.ToExecutor] = deque()
-        self._writing = False
-        self._writer: eager.Started | None = None
-        self._lost: str | None = None
-        self._missed = 0
-        # We sent it away: the end of its stream is no loss.
-        self.let_go = False
-        self.reader: asyncio.Task[str] | None = None
-
-    async def send_command(
-        self, command: pb.Command, on_reply: Callable[[pb.Reply], None] | None = None
-    ) -> pb.Reply:
-        """Sends the command and waits for its reply.
-
-        `on_reply` is called in the order of the stream, before anything that follows the reply is
-        handled; the caller itself goes on only later.
-        """
-        if self._lost is not None:
-            raise ConnectionLost(self._lost)
-        command.id = next(self._ids)
-        if command.ByteSize() > MESSAGE_LIMIT - 1024:
-            raise DebuggerError("the command is larger than the 4 MiB that the wire allows")
-        answer: eager.Answer[pb.Reply] = eager.Answer()
-        self._pending[command.id] = answer, on_reply
-        self._send(pb.ToExecutor(command=command))
-        return await answer
-
-    # -- the server's side of it --
-
-    def _reply(self, reply: pb.Reply) -> eager.Answer[pb.Reply] | None:
-        answer, on_reply = self._pending.pop(reply.command, (None, None))
-        if answer is None:
-            return None  # Answered already, or never asked: not worth ending a session for.
-        if on_reply is not None:
-            on_reply(reply)
-        if not answer.done():
-            answer.set_result(reply)
-        return answer
-
-    def _end(self, message: str) -> None:
-        # One that says goodbye leaves without a reason.
-        self._lost = message or "the executor has left"
-        pending, self._pending = self._pending, {}
-        for answer, _ in pending.values():
-            if not answer.done():
-                answer.set_exception(ConnectionLost(self._lost))
-                answer.exception()  # Somebody may have given up waiting: no warning about that.
-            answer.go_on()
-        if self._writer is not None:
-            self._writer.cancel()
-
-    def _record(self, message: recording.Message) -> None:
-        if self._recorder is not None:
-            self._recorder.write(self._number, message)
-
-    def _send(self, message: pb.ToExecutor) -> None:
-        self._record(message)
-        self._outgoing.append(message)
-        if not self._writing:
-            self._writer = eager.start(self._write(), alone=True)
-
-    async def _write(self) -> None:
-        self._writing = True
-        # A broken stream is the reader's business.
-        with contextlib.suppress(*_BROKEN):
-            while self._outgoing:
-                await self._context.write(self._outgoing.popleft())
-        self._writing = False
-
-    async def _pulse(self, reader: asyncio.Task[str]) -> None:
-        # Ticks are counted, not seconds: a debugger that was suspended does not lose anybody.
-        while self._missed < MISSED_HEARTBEATS:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            self._missed += 1
-            self._send(pb.ToExecutor(heartbeat=pb.Heartbeat()))
-        reader.cancel()
-
-    async def _read(self, listener: Listener) -> str:
-        """Reads to the end; the result says why it ended, empty when the executor said goodbye."""
-        while True:
-            message = await self._context.read()
-            if not isinstance(message, pb.FromExecutor):
-                return f"the connection to process {self.hello.pid} was lost"
-            self._missed = 0
-            answers = []
-            for each in message.batch.messages or (message,):
-                self._record(each)
-                kind = each.WhichOneof("message")
-                if kind == "reply":
-                    answers.append(self._reply(each.reply))
-                elif kind == "goodbye":
-                    return ""
-                elif kind is not None and kind != "heartbeat":
-                    listener.received(self, each)
-                    if kind == "logs" and each.logs.records:
-                        taken = pb.LogsTaken(records=len(each.logs.records))
-                        self._send(pb.ToExecutor(logs_taken=taken))
-            # Who waited for a reply sees all that came with it.
-            for answer in answers:
-                if answer is not None:
-                    answer.go_on()
-
-
 class Server:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._servers: list[grpc.aio.Server] = []
         self._endpoints: list[Endpoint] = []
         self._folder = ""
-        self._readers: set[asyncio.Task[str]] = set()
+        self._connections: set[Connection] = set()
         self._recorder = recording.from_environment()
         # Who shares what comes here with guests; None: nobody.
         self.on_visit: Visit | None = None
@@ -270,8 +131,8 @@ class Server:
     async def stop(self) -> None:
         servers, self._servers = self._servers, []
         # Streams that we end ourselves end well, for both sides.
-        for reader in self._readers:
-            reader.cancel()
+        for connection in self._connections:
+            connection.drop()
         await asyncio.gather(*(server.stop(STOP_SECONDS) for server in servers))
         if self._abroad is not None:
             channel, task = self._abroad
@@ -351,11 +212,6 @@ class Server:
         self._guides.add(task)
         task.add_done_callback(self._guides.discard)
 
-    def drop(self, connection: Connection) -> None:
-        """Ends the executor's stream; it is told as lost."""
-        if connection.reader is not None:
-            connection.reader.cancel()
-
     async def _attach(self, endpoint: Endpoint, _requests: Any, context: _Context) -> None:
         if not endpoint.admits(_token(context)):
             # Before anything is read or written.
@@ -370,30 +226,10 @@ class Server:
 
     async def _serve(self, hello: pb.Hello, stream: _Stream) -> None:
         """One executor, from its hello to its end."""
-        connection = Connection(hello, stream, self._recorder)
-        welcome = self._listener.joined(connection)
-        welcome.protocol = PROTOCOL
-        connection._send(pb.ToExecutor(welcome=welcome))
-        reader = asyncio.create_task(connection._read(self._listener))
-        pulse = asyncio.create_task(connection._pulse(reader))
-        connection.reader = reader
-        self._readers.add(reader)
-        # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([reader])
-        self._readers.discard(reader)
-        message = f"the connection to process {hello.pid} was lost"
-        if reader.done() and not reader.cancelled() and reader.exception() is None:
-            message = reader.result()
-        elif connection._missed >= MISSED_HEARTBEATS:
-            silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
-            message = f"process {hello.pid} has not been heard of for {silent:g} s"
-        if connection.let_go:
-            message = ""
-        reader.cancel()
-        pulse.cancel()
-        connection._end(message)
-        self._listener.lost(connection, message)
+        connection = Connection(hello, stream, _BROKEN, self._recorder)
+        self._connections.add(connection)
+        await connection.serve(self._listener, self._listener.joined(connection))
+        self._connections.discard(connection)
 
     async def _hello(self, context: _Context) -> pb.Hello | None:
         """The executor's hello, or None when there is none that we can talk to."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import grpc
 
-from opstep_server.transport import PROTOCOL
+from opstep_server.connection import PROTOCOL
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 HERE = str(Path(__file__).resolve())

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from opstep_server import transport
+from opstep_server import connection, transport
 from opstep_server.debugger import Debugger
 from opstep_server.model import (
     BreakpointSpec,
@@ -148,6 +148,7 @@ def test_a_server_of_another_version_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "PROTOCOL", 99)
+    monkeypatch.setattr(connection, "PROTOCOL", 99)
 
     async def main() -> None:
         async with debugging() as (_, address):

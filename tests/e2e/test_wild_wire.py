@@ -16,7 +16,7 @@ from scripted import ScriptedExecutor, session
 from test_nothing_perturbed import SCRIPTS, undisturbed
 from wild import Wild
 
-from opstep_server import transport
+from opstep_server import connection
 from opstep_server.debugger import Debugger, ExecutorJoined
 from opstep_server.wire import debug_pb2 as pb
 
@@ -36,7 +36,7 @@ def test_a_server_that_is_told_nonsense(capfd: pytest.CaptureFixture[str]) -> No
             while sent < MESSAGES:
                 # Raw bytes: what cannot be read has to go over the wire too.
                 call = channel.stream_stream(METHOD)()
-                hello = pb.Hello(protocol=transport.PROTOCOL, pid=os.getpid())
+                hello = pb.Hello(protocol=connection.PROTOCOL, pid=os.getpid())
                 await call.write(pb.FromExecutor(hello=hello).SerializeToString())
                 await call.read()
                 drain = asyncio.create_task(_drain(call))
@@ -115,7 +115,7 @@ class WildServer:
     async def _attach(self, _requests: object, context: grpc.aio.ServicerContext) -> None:
         self.streams += 1
         await context.read()
-        welcome = pb.Welcome(protocol=transport.PROTOCOL, present=True)
+        welcome = pb.Welcome(protocol=connection.PROTOCOL, present=True)
         await context.write(pb.ToExecutor(welcome=welcome).SerializeToString())
         reading = asyncio.create_task(self._read(context))
         ids = itertools.count(1)
@@ -129,7 +129,7 @@ class WildServer:
                         continue
                     message.command.id = next(ids)
                     data = message.SerializeToString()
-                if len(data) > transport.MESSAGE_LIMIT - 1024:
+                if len(data) > connection.MESSAGE_LIMIT - 1024:
                     continue
                 await context.write(data)
                 self.sent += 1

@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc.aio
 
+from opstep_server.connection import PROTOCOL
 from opstep_server.debugger import Debugger, Event
-from opstep_server.transport import PROTOCOL
 from opstep_server.wire import debug_pb2 as pb
 
 PATIENCE = 5.0

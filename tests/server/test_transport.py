@@ -9,7 +9,7 @@ import stat
 import pytest
 from scripted import ScriptedExecutor, session
 
-from opstep_server import transport
+from opstep_server import connection
 from opstep_server.debugger import (
     DebuggerError,
     ExecutorJoined,
@@ -37,7 +37,7 @@ def test_hello_is_answered_with_a_welcome():
         async with session() as s:
             executor = ScriptedExecutor(s.address, pid=77)
             welcome = await executor.connect()
-            assert (welcome.protocol, welcome.error) == (transport.PROTOCOL, "")
+            assert (welcome.protocol, welcome.error) == (connection.PROTOCOL, "")
             joined = await s.wait_for(ExecutorJoined)
             assert joined.executor.pid == 77
             await executor.close()
@@ -129,7 +129,7 @@ def test_a_stream_that_ends_because_we_detached_is_no_loss():
 
 
 def test_an_executor_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transport, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "HEARTBEAT_SECONDS", 0.1)
 
     async def run() -> None:
         async with session() as s:

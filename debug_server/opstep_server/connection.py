@@ -1,0 +1,194 @@
+"""One executor's stream: its commands and replies, what it tells, its pulse.
+
+Two tasks: one reads until the stream ends; the pulse sends heartbeats and cancels the reader when
+the executor's stay out. Sending never blocks: a message begins a write at once, and those that come
+before its end queue up behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from opstep_server import eager, recording
+from opstep_server.model import DebuggerError
+from opstep_server.wire import debug_pb2 as pb
+
+# Counts up with every change of debug.proto that an older peer cannot live with.
+PROTOCOL = 2
+HEARTBEAT_SECONDS = 2.0
+MISSED_HEARTBEATS = 3
+MESSAGE_LIMIT = 4 << 20
+
+
+class Stream(Protocol):
+    # Something else at the end of the stream.
+    def read(self) -> Awaitable[object]: ...
+    def write(self, message: pb.ToExecutor, /) -> Awaitable[None]: ...
+
+
+class ConnectionLost(DebuggerError):
+    pass
+
+
+class Listener(Protocol):
+    """Who is told what arrives; called on the event loop, in the order of the stream."""
+
+    def joined(self, connection: Connection) -> pb.Welcome: ...
+    def received(self, connection: Connection, message: pb.FromExecutor) -> None: ...
+    def lost(self, connection: Connection, message: str) -> None: ...
+
+
+class Connection:
+    """One executor's stream."""
+
+    def __init__(
+        self,
+        hello: pb.Hello,
+        stream: Stream,
+        broken: tuple[type[Exception], ...],
+        recorder: recording.Recorder | None,
+    ) -> None:
+        """`broken` is what the stream raises when its other side is gone."""
+        self.hello = hello
+        self._stream = stream
+        self._broken = broken
+        self._recorder = recorder
+        self._number = recorder.connection() if recorder is not None else 0
+        self._record(pb.FromExecutor(hello=hello))
+        self._ids = itertools.count(1)
+        self._pending: dict[
+            int, tuple[eager.Answer[pb.Reply], Callable[[pb.Reply], None] | None]
+        ] = {}
+        self._outgoing: deque[pb.ToExecutor] = deque()
+        self._writing = False
+        self._writer: eager.Started | None = None
+        self._lost: str | None = None
+        self._missed = 0
+        # We sent it away: the end of its stream is no loss.
+        self.let_go = False
+        self.reader: asyncio.Task[str] | None = None
+
+    async def send_command(
+        self, command: pb.Command, on_reply: Callable[[pb.Reply], None] | None = None
+    ) -> pb.Reply:
+        """Sends the command and waits for its reply.
+
+        `on_reply` is called in the order of the stream, before anything that follows the reply is
+        handled; the caller itself goes on only later.
+        """
+        if self._lost is not None:
+            raise ConnectionLost(self._lost)
+        command.id = next(self._ids)
+        if command.ByteSize() > MESSAGE_LIMIT - 1024:
+            raise DebuggerError("the command is larger than the 4 MiB that the wire allows")
+        answer: eager.Answer[pb.Reply] = eager.Answer()
+        self._pending[command.id] = answer, on_reply
+        self._send(pb.ToExecutor(command=command))
+        return await answer
+
+    # ---- the server's side of it -----------------------------------------------------------------
+
+    async def serve(self, listener: Listener, welcome: pb.Welcome) -> None:
+        """From the welcome to the end of the stream; the listener is told of its loss."""
+        welcome.protocol = PROTOCOL
+        self._send(pb.ToExecutor(welcome=welcome))
+        reader = self.reader = asyncio.create_task(self._read(listener))
+        pulse = asyncio.create_task(self._pulse(reader))
+        # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([reader])
+        message = f"the connection to process {self.hello.pid} was lost"
+        if reader.done() and not reader.cancelled() and reader.exception() is None:
+            message = reader.result()
+        elif self._missed >= MISSED_HEARTBEATS:
+            silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
+            message = f"process {self.hello.pid} has not been heard of for {silent:g} s"
+        if self.let_go:
+            message = ""
+        reader.cancel()
+        pulse.cancel()
+        self._end(message)
+        listener.lost(self, message)
+
+    def drop(self) -> None:
+        """Ends the stream; it is told as lost."""
+        if self.reader is not None:
+            self.reader.cancel()
+
+    def _reply(self, reply: pb.Reply) -> eager.Answer[pb.Reply] | None:
+        answer, on_reply = self._pending.pop(reply.command, (None, None))
+        if answer is None:
+            return None  # Answered already, or never asked: not worth ending a session for.
+        if on_reply is not None:
+            on_reply(reply)
+        if not answer.done():
+            answer.set_result(reply)
+        return answer
+
+    def _end(self, message: str) -> None:
+        # One that says goodbye leaves without a reason.
+        self._lost = message or "the executor has left"
+        pending, self._pending = self._pending, {}
+        for answer, _ in pending.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLost(self._lost))
+                answer.exception()  # Somebody may have given up waiting: no warning about that.
+            answer.go_on()
+        if self._writer is not None:
+            self._writer.cancel()
+
+    def _record(self, message: recording.Message) -> None:
+        if self._recorder is not None:
+            self._recorder.write(self._number, message)
+
+    def _send(self, message: pb.ToExecutor) -> None:
+        self._record(message)
+        self._outgoing.append(message)
+        if not self._writing:
+            self._writer = eager.start(self._write(), alone=True)
+
+    async def _write(self) -> None:
+        self._writing = True
+        # A broken stream is the reader's business.
+        with contextlib.suppress(*self._broken):
+            while self._outgoing:
+                await self._stream.write(self._outgoing.popleft())
+        self._writing = False
+
+    async def _pulse(self, reader: asyncio.Task[str]) -> None:
+        # Ticks are counted, not seconds: a debugger that was suspended does not lose anybody.
+        while self._missed < MISSED_HEARTBEATS:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            self._missed += 1
+            self._send(pb.ToExecutor(heartbeat=pb.Heartbeat()))
+        reader.cancel()
+
+    async def _read(self, listener: Listener) -> str:
+        """Reads to the end; the result says why it ended, empty when the executor said goodbye."""
+        while True:
+            message = await self._stream.read()
+            if not isinstance(message, pb.FromExecutor):
+                return f"the connection to process {self.hello.pid} was lost"
+            self._missed = 0
+            answers = []
+            for each in message.batch.messages or (message,):
+                self._record(each)
+                kind = each.WhichOneof("message")
+                if kind == "reply":
+                    answers.append(self._reply(each.reply))
+                elif kind == "goodbye":
+                    return ""
+                elif kind is not None and kind != "heartbeat":
+                    listener.received(self, each)
+                    if kind == "logs" and each.logs.records:
+                        taken = pb.LogsTaken(records=len(each.logs.records))
+                        self._send(pb.ToExecutor(logs_taken=taken))
+            # Who waited for a reply sees all that came with it.
+            for answer in answers:
+                if answer is not None:
+                    answer.go_on()
