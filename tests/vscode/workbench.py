@@ -84,15 +84,6 @@ class Workbench:
         """Until a Python file in the editor has opstep's button, keys and commands are lost."""
         self.page.locator(".editor-actions .codicon-debug-alt").first.wait_for()
 
-    def open_anywhere(self, name: str) -> Editor:
-        """A file in any folder of the workspace, by its name."""
-        self.press("Control+p")
-        box = self.page.locator(".quick-input-widget input").first
-        box.wait_for()
-        box.fill(name)
-        self.pick(name)
-        return Editor(self, name)
-
     def open_listing(self, name: str) -> Editor:
         """The listing of a program, from the sources that the adapter names."""
         self.run_command("Debug: Focus on Loaded Scripts View")
@@ -210,7 +201,12 @@ class Workbench:
         expect(row).to_have_attribute("aria-checked", str(on).lower())
 
     def notifications(self) -> list[str]:
-        return self.page.locator(".notifications-toasts .notification-list-item").all_inner_texts()
+        """All that was told and not cleared; a window that just opened keeps it behind the bell."""
+        items = self.page.locator(".notification-list-item")
+        bell = self.page.locator(".statusbar-item .codicon-bell-dot")
+        if items.count() == 0 and bell.count() > 0:
+            bell.click()
+        return items.all_inner_texts()
 
     @staticmethod
     def describe(page: Page) -> str:
@@ -295,8 +291,14 @@ class Editor:
         self.workbench.run_command(f"Debug: Add {kind}...")
         box = self.root.locator(".breakpoint-widget .inputContainer .monaco-editor")
         box.wait_for()
-        self.page.keyboard.insert_text(text)
-        expect(box).to_contain_text(text.split()[0])
+
+        def typed() -> bool:
+            box.click()  # Until it has the focus, what is typed is lost.
+            self.page.keyboard.insert_text(text)
+            self.page.wait_for_timeout(200)
+            return text.split()[0] in box.inner_text()
+
+        until("the text to be taken", typed)
         self.page.keyboard.press("Enter")
         expect(box).to_be_hidden()
 
