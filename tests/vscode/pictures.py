@@ -17,6 +17,8 @@ SCRIPT = "digits_mlp.py"
 
 
 def taken(workbench: Workbench, name: str) -> None:
+    if workbench.page.locator(".part.panel").is_visible():
+        workbench.press("Control+j")
     workbench.page.mouse.move(2, 2)
     workbench.page.wait_for_timeout(1_000)  # Hovers and badges fade.
     workbench.screenshot(DOCS / f"{name}.png")
