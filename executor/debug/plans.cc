@@ -51,7 +51,8 @@ KnownPlan& Plans::Add(const Plan& plan) {
       op.quiet = IsQuiet(*instruction.op);
       op.stop = instruction.op->stop();
       // The ops inside a body are looked at themselves; the op that runs it makes nothing.
-      if (!OpView(*instruction.op).Blocks().empty()) continue;
+      op.runs_blocks = !OpView(*instruction.op).Blocks().empty();
+      if (op.runs_blocks) continue;
       const uint32_t* in = instruction.args;
       const uint32_t* out = in + instruction.n_in;
       for (const uint32_t* slot = out; slot != out + instruction.n_out; ++slot) {
@@ -98,9 +99,9 @@ void Plans::Watch(const Plan& plan, const KnownPlan& known) const {
     for (const Instruction& instruction : plan.blocks[block].code) {
       const OpFacts& facts = known.facts[block][instruction.index];
       uint8_t bits = known.armed || facts.stop ? watch::kBefore : 0;
-      if (known.end_watched && block == 0 && &instruction == &plan.blocks[0].code.back()) {
-        bits |= watch::kAfter;
-      }
+      // One that runs blocks has begun when somebody inside wants to see the run's end.
+      const bool last = block == 0 && &instruction == &plan.blocks[0].code.back();
+      if (last && (known.end_watched || facts.runs_blocks)) bits |= watch::kAfter;
       if (const OpWork* work = facts.work.get()) {
         const bool rewritten = !work->faults.empty() && facts.rewrites_input;
         if (!work->before.empty() || !work->written.empty() || rewritten) bits |= watch::kBefore;

@@ -47,6 +47,7 @@ struct OpFacts {
   bool float_outputs = false;  // NaN and Inf are looked for
   // An input is also an output, so it must be looked at before the op runs.
   bool rewrites_input = false;
+  bool runs_blocks = false;
   std::shared_ptr<OpWork> work;  // null: none
 };
 

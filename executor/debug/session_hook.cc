@@ -252,8 +252,7 @@ void Session::AfterOp(FrameEditor& frame) {
       const KnownPlan& known = Know(frame.plan());
       thread.at = PositionOf(thread, known, frame.top());
       work = known.At(frame.top()).work;
-      if (known.end_watched && known.IsLast(frame.top()) &&
-          thread.stepper.EndsWithRun(thread.run)) {
+      if (known.IsLast(frame.top()) && thread.stepper.EndsAfterLast(thread.run)) {
         request.reason = proto::STOP_STEP;
       }
     }
