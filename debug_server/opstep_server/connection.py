@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from opstep_server import eager, recording
-from opstep_server.model import DebuggerError
+from opstep_server.model import ConnectionLost, DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
 # Counts up with every change of debug.proto that an older peer cannot live with.
@@ -29,10 +29,6 @@ class Stream(Protocol):
     # Something else at the end of the stream.
     def read(self) -> Awaitable[object]: ...
     def write(self, message: pb.ToExecutor, /) -> Awaitable[None]: ...
-
-
-class ConnectionLost(DebuggerError):
-    pass
 
 
 class Listener(Protocol):
@@ -175,20 +171,28 @@ class Connection:
             if not isinstance(message, pb.FromExecutor):
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
-            answers = []
-            for each in message.batch.messages or (message,):
-                self._record(each)
-                kind = each.WhichOneof("message")
-                if kind == "reply":
-                    answers.append(self._reply(each.reply))
-                elif kind == "goodbye":
-                    return ""
-                elif kind is not None and kind != "heartbeat":
-                    listener.received(self, each)
-                    if kind == "logs" and each.logs.records:
-                        taken = pb.LogsTaken(records=len(each.logs.records))
-                        self._send(pb.ToExecutor(logs_taken=taken))
-            # Who waited for a reply sees all that came with it.
-            for answer in answers:
-                if answer is not None:
+            answers: list[eager.Answer[pb.Reply]] = []
+            try:
+                for each in message.batch.messages or (message,):
+                    self._record(each)
+                    if each.HasField("goodbye"):
+                        return ""
+                    self._take(each, listener, answers)
+            finally:
+                # Who waited for a reply sees all that came with it.
+                for answer in answers:
                     answer.go_on()
+
+    def _take(
+        self, message: pb.FromExecutor, listener: Listener, answers: list[eager.Answer[pb.Reply]]
+    ) -> None:
+        kind = message.WhichOneof("message")
+        if kind == "reply":
+            answer = self._reply(message.reply)
+            if answer is not None:
+                answers.append(answer)
+        elif kind is not None and kind != "heartbeat":
+            listener.received(self, message)
+            if kind == "logs" and message.logs.records:
+                taken = pb.LogsTaken(records=len(message.logs.records))
+                self._send(pb.ToExecutor(logs_taken=taken))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from types import EllipsisType
-from typing import Literal
+from typing import Any, Literal
 
 from opstep_server import doorbell, process, terminal
 from opstep_server.access import Endpoint, Place
@@ -21,6 +21,7 @@ from opstep_server.model import (
     BreakpointChanged,
     BreakpointSpec,
     BreakpointState,
+    ConnectionLost,
     ContinuedEvent,
     DataWhere,
     DebuggerError,
@@ -55,6 +56,7 @@ __all__ = [
     "BreakpointChanged",
     "BreakpointSpec",
     "BreakpointState",
+    "ConnectionLost",
     "ContinuedEvent",
     "DataWhere",
     "Debugger",
@@ -295,14 +297,10 @@ class Debugger(Looking):
 
         What comes first of `until` ends it as a step; refused when no op is meant by it.
         """
-        thread, stopped = self._roster.stopped(thread_id)
         if until:
-            states = self._hub.breakpoints.aim(self._user, thread.id, until)
-            await self._hub.push_breakpoints()
-            if not any(state.verified for state in states):
-                self._hub.breakpoints.forget_aims(thread.id)
-                await self._hub.push_breakpoints()
-                raise DebuggerError(states[0].message)
+            await self._aim(thread_id, until, self.resume(thread_id, mode, unit, block))
+            return
+        thread, stopped = self._roster.stopped(thread_id)
         wanted = pb.Resume(mode=_MODES[mode], unit=_UNITS[unit], block=block)
         wanted.thread = thread.wire_id
         command = pb.Command(resume=wanted)
@@ -313,6 +311,25 @@ class Debugger(Looking):
                 self._hub.continued(thread, "")
 
         await thread.executor.ask(command, went_on)
+
+    async def _aim(
+        self, thread_id: int, until: Sequence[BreakpointSpec], going: Coroutine[Any, Any, None]
+    ) -> None:
+        """Places that nobody sees must not outlive what was to end at them."""
+        try:
+            thread, _ = self._roster.stopped(thread_id)
+            states = self._hub.breakpoints.aim(self._user, thread.id, until)
+            try:
+                await self._hub.push_breakpoints()
+                if not any(state.verified for state in states):
+                    raise DebuggerError(states[0].message)
+                await going
+            except BaseException:
+                self._hub.breakpoints.forget_aims(thread.id)
+                await self._hub.push_breakpoints()
+                raise
+        finally:
+            going.close()
 
     async def pause(self, thread_id: int | None = None) -> None:
         """Stops the thread, or whichever runs an op next, at its next op."""

@@ -13,10 +13,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from opstep_server.breakpoints import FIRST_AIM, Breakpoints
-from opstep_server.connection import Connection, ConnectionLost
+from opstep_server.connection import Connection
 from opstep_server.faults import SharedFaults
 from opstep_server.model import (
     BreakpointChanged,
+    ConnectionLost,
     ContinuedEvent,
     DebuggerError,
     Event,

@@ -24,6 +24,10 @@ class DebuggerError(Exception):
     """One sentence for people: what is wrong, where, what to do."""
 
 
+class ConnectionLost(DebuggerError):
+    """The executor is gone, and will not answer."""
+
+
 @dataclass(frozen=True)
 class LaunchTarget:
     program: str

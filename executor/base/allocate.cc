@@ -80,8 +80,9 @@ void* FromSystem(size_t size) {
 #if defined(MADV_HUGEPAGE)
   constexpr size_t kHugePage = 2 << 20;
   if (size >= 2 * kHugePage) {
-    void* p = std::aligned_alloc(kHugePage, size);
-    if (p != nullptr) ::madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+    void* p = nullptr;
+    if (::posix_memalign(&p, kHugePage, size) != 0) return nullptr;
+    ::madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);
     return p;
   }
 #endif

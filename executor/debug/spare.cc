@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kMost = 16;
 constexpr size_t kSmallest = 64 << 10;
 
+// Who finds it taken does without: a child that was forked while it was taken works on.
+using Lock = std::unique_lock<std::mutex>;
 std::mutex mutex;
 bool keeping = false;
 // Never destroyed: a channel's thread may outlive the statics.
@@ -19,20 +21,21 @@ std::vector<std::string>& kept = *new std::vector<std::string>;
 }  // namespace
 
 void Spare::Keep() {
-  std::lock_guard lock(mutex);
-  keeping = true;
+  const Lock lock(mutex, std::try_to_lock);
+  if (lock) keeping = true;
 }
 
 void Spare::Drop() {
   std::vector<std::string> dropped;
-  std::lock_guard lock(mutex);
+  const Lock lock(mutex, std::try_to_lock);
+  if (!lock) return;
   keeping = false;
   dropped.swap(kept);
 }
 
 std::string Spare::Take() {
-  std::lock_guard lock(mutex);
-  if (kept.empty()) return {};
+  const Lock lock(mutex, std::try_to_lock);
+  if (!lock || kept.empty()) return {};
   std::string memory = std::move(kept.back());
   kept.pop_back();
   memory.clear();
@@ -41,8 +44,8 @@ std::string Spare::Take() {
 
 void Spare::Give(std::string memory) {
   if (memory.capacity() < kSmallest) return;
-  std::lock_guard lock(mutex);
-  if (keeping && kept.size() < kMost) kept.push_back(std::move(memory));
+  const Lock lock(mutex, std::try_to_lock);
+  if (lock && keeping && kept.size() < kMost) kept.push_back(std::move(memory));
 }
 
 }  // namespace opstep

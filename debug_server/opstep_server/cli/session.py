@@ -24,6 +24,7 @@ from opstep_server.debugger import (
     BreakpointChanged,
     BreakpointSpec,
     BreakpointState,
+    ConnectionLost,
     ContinuedEvent,
     Debugger,
     DebuggerError,
@@ -162,7 +163,9 @@ class Session(View):
         self._interrupts = 0
         try:
             if going is not None:
-                await going
+                # One that ended before it could say that it goes on is told as ended.
+                with contextlib.suppress(ConnectionLost):
+                    await going
             while self._running or self._expects:
                 event = await self._news.get()
                 if isinstance(event, Interrupted):

@@ -51,13 +51,30 @@ class Collector {
       }
     }
 #else
-    py::object locals = frame.attr("f_locals");
+    // Reading makes a copy of the locals that the frame keeps, and that its own code may see.
+    if (SeesItsLocals(code) || !frame.attr("f_trace").is_none()) return;
+    const py::object locals = frame.attr("f_locals");
     AddAll(locals.ptr(), "");
-    // The frame keeps this copy of its locals: if nobody else has it, it must not keep values
-    // alive that the function lets go. A tracer may write it back.
-    if (Py_REFCNT(locals.ptr()) <= 2 && frame.attr("f_trace").is_none()) PyDict_Clear(locals.ptr());
+    // The copy must not keep values alive that the function lets go; another's is not ours.
+    if (Py_REFCNT(locals.ptr()) > 2) return;
+    for (const char* names : {"co_varnames", "co_cellvars", "co_freevars"}) {
+      for (const py::handle name : code.attr(names)) {
+        if (PyDict_DelItem(locals.ptr(), name.ptr()) != 0) PyErr_Clear();  // It had no value.
+      }
+    }
 #endif
   }
+
+#if PY_VERSION_HEX < 0x030c0000
+  static bool SeesItsLocals(const py::object& code) {
+    for (const py::handle name : code.attr("co_names")) {
+      for (const char* seeing : {"locals", "vars", "dir", "exec", "eval", "_getframe"}) {
+        if (PyUnicode_CompareWithASCIIString(name.ptr(), seeing) == 0) return true;
+      }
+    }
+    return false;
+  }
+#endif
 
   void AddAll(PyObject* dict, const std::string& prefix) {
     if (!PyDict_Check(dict)) return;
@@ -68,8 +85,13 @@ class Collector {
 
   void Add(PyObject* key, PyObject* value, const std::string& prefix) {
     if (!PyUnicode_Check(key) || names_.size() >= kMaxNames) return;
+    const char* text = PyUnicode_AsUTF8(key);
+    if (!text) {
+      PyErr_Clear();  // A name that nobody can type.
+      return;
+    }
     if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
-      const std::string name = prefix + py::handle(key).cast<std::string>();
+      const std::string name = prefix + text;
       const py::handle variable(value);
       const py::object program = variable.attr("block").attr("program").attr("_core");
       if (!known_.insert(name).second) return;
@@ -81,7 +103,7 @@ class Collector {
         PyErr_Clear();  // Its class has slots only.
         return;
       }
-      AddAll(attributes, py::handle(key).cast<std::string>() + ".");
+      AddAll(attributes, std::string(text) + ".");
       Py_DECREF(attributes);
     }
   }
@@ -106,7 +128,7 @@ std::vector<PythonName> ReadNames() {
   if (!VariableType()) return {};
   try {
     return Collector().Collect();
-  } catch (const py::error_already_set&) {
+  } catch (const std::exception&) {
     return {};  // A variable that is only half made.
   }
 }
