@@ -1,6 +1,6 @@
 """Learn the noise of a sensor. After some steps the loss becomes NaN: which op makes it?
 
-    opstep debug --batch -ex "catch nan" -ex run -ex where examples/find_the_nan.py
+    opstep debug --batch -ex "catch nan" -ex run -ex where -ex inputs examples/find_the_nan.py
 
 The model predicts a mean and a variance for each reading and is trained with the likelihood of
 the normal distribution. It works at first, and the loss falls nicely ...

@@ -55,16 +55,18 @@ async def running() -> list[Running]:
 async def ring(pid: int, address: str) -> None:
     """Has the process dial the address; returns when it has begun to."""
     paths = [path for folder in folders() if os.path.exists(path := f"{folder}/{pid}")]
-    problem = f"process {pid} has no doorbell: 'opstep ps' lists the processes that have one"
+    problem = f"process {pid} runs no opstep executor: 'opstep ps' lists those that do"
     if not process.alive(pid):
-        raise DebuggerError(f"there is no process {pid}: 'opstep ps' lists those with a doorbell")
+        raise DebuggerError(
+            f"there is no process {pid}: 'opstep ps' lists those that run an opstep executor"
+        )
     for path in paths:
         try:
             answer = await _ask(path, f"ring {address}")
         except (ConnectionRefusedError, FileNotFoundError):
             continue
         except (OSError, asyncio.TimeoutError, ValueError):
-            problem = f"process {pid} does not answer its doorbell"
+            problem = f"process {pid} runs an opstep executor, but does not answer"
             continue
         if "error" not in answer:
             return

@@ -8,21 +8,54 @@ import warnings
 from opstep_server import expr
 from opstep_server.wire import debug_pb2 as pb
 
+# How Python writes them; others have no place in expressions.
+_SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+}
+
 
 def assignment(text: str) -> tuple[str, str] | None:
     """`w[0] = 1` to what stands left and right of the sign; None for an expression."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            (statement,) = ast.parse(text.strip()).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    statement = _statement(text)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     source = text.strip()
     target = ast.get_source_segment(source, statement.targets[0])
     value = ast.get_source_segment(source, statement.value)
     return (target, value) if target and value else None
+
+
+def spelt_out(text: str) -> str:
+    """`w += 1 + x` as `w = w + (1 + x)`; "" when it is nothing of the kind."""
+    statement = _statement(text)
+    if not isinstance(statement, ast.AugAssign) or type(statement.op) not in _SIGNS:
+        return ""
+    source = text.strip()
+    target = ast.get_source_segment(source, statement.target)
+    value = ast.get_source_segment(source, statement.value) or ""
+    if not isinstance(statement.value, (ast.Constant, ast.Name, ast.Attribute, ast.Subscript)):
+        value = f"({value})"
+    return f"{target} = {target} {_SIGNS[type(statement.op)]} {value}"
+
+
+def _statement(text: str) -> ast.stmt | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (statement,) = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return statement
 
 
 def root(place: pb.Expr) -> str:

@@ -102,6 +102,11 @@ def dtype_name(dtype: program_pb2.DataType) -> str:
     return program_pb2.DataType.Name(dtype).lower()
 
 
+def dtype_of(name: str) -> program_pb2.DataType:
+    """The one that `dtype_name` calls so."""
+    return next(each for each in _FORMATS if dtype_name(each) == name)
+
+
 def element_bytes(dtype: program_pb2.DataType) -> int:
     return _FORMATS[dtype][1] if dtype in _FORMATS else 0
 

@@ -1,6 +1,7 @@
 #include "ir/schema.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace opstep {
@@ -31,6 +32,11 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+bool BeginAlike(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  return !a.empty() && !b.empty() && lower(a[0]) == lower(b[0]);
 }
 
 }  // namespace
@@ -108,6 +114,8 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
   // Names further away than a third of their length are no help.
   size_t best_distance = std::max<size_t>(name.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {
+    // Any letter is one step away from any other.
+    if (name.size() == 1 && !BeginAlike(name, candidate)) continue;
     const size_t distance = EditDistance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;

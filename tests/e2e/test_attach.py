@@ -128,7 +128,7 @@ def test_what_cannot_be_attached_to_is_said(tmp_path: Path, bystander: int) -> N
         for arguments in ({}, {"pid": 1, "listen": "127.0.0.1:0"}):
             failure = session.fails("attach", arguments)
             assert "one of pid, listen and connect" in failure.sentence
-        assert "has no doorbell" in session.fails("attach", {"pid": bystander}).sentence
+        assert "runs no opstep executor" in session.fails("attach", {"pid": bystander}).sentence
         nobody = session.fails("attach", {"connect": f"unix:{tmp_path}/nobody"})
         assert "no debug server" in nobody.sentence
         refused = session.fails("attach", {"listen": "0.0.0.0:0"})

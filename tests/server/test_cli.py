@@ -212,8 +212,8 @@ def test_up_and_down_the_stack():
         ("delete x", "'x' is no breakpoint's number: see 'info breakpoints'"),
         (
             "info",
-            "write 'info' and one of breakpoints, taps, op, ops, blocks, display, vars, programs, "
-            "threads",
+            "write 'info' and one of breakpoints, taps, op, ops, blocks, display, catch, vars, "
+            "programs, threads",
         ),
         ("next 0", "'0' is no number of times: write 1 or more"),
     ],

@@ -195,6 +195,22 @@ def test_a_script_that_runs_no_program(tmp_path: Path, source: str, said: str):
     assert "opstep_server" not in result.stderr
 
 
+def test_an_end_at_once_does_not_deny_the_program_that_ran(tmp_path: Path):
+    """Nothing waits until the debugger has heard of it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, opstep\n"
+        "program = opstep.Program()\n"
+        "with opstep.program_guard(program):\n"
+        "    opstep.layers.fill(shape=[2], value=1.0)\n"
+        "opstep.Executor().run(program)\n"
+        "os._exit(3)\n"
+    )
+    result = opstep("debug", "--batch", "-ex", "run", str(script))
+    assert result.stdout.splitlines() == ["(opstep) run", "the script ended with exit code 3"]
+    assert result.returncode == 3
+
+
 def test_ctrl_c_finds_nothing_imported_that_could_complain():
     """Before main() Python answers Ctrl-C with a traceback: that time has to be short."""
     code = "import sys; import opstep_server.cli.main; print(*sys.modules)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -148,18 +147,11 @@ def _bits(element: values.Scalar, dtype: program_pb2.DataType, form: Format) -> 
     return f"{int(text, 16):0{4 * (len(text) - 2)}b}"
 
 
-def scalar(value: bool | int | float, form: Format) -> str:
-    """A number that is in no tensor: Python's."""
-    if form in ("", "r"):
-        return values.number(value) if form == "" else repr(value)
-    if isinstance(value, float) and form in ("x", "b"):
-        return (
-            value.hex()
-            if form == "x"
-            else f"{struct.unpack('<Q', struct.pack('<d', value))[0]:064b}"
-        )
-    if form == "x":
-        return hex(value) if isinstance(value, int) else str(value)
-    if form == "b":
-        return bin(value) if isinstance(value, int) else str(value)
-    return texts([value], program_pb2.FLOAT64, form)[0]
+def scalar(value: bool | int | float, form: Format, dtype: program_pb2.DataType) -> str:
+    """A number that stands alone."""
+    if form == "":
+        return values.number(value)
+    # Most of these are counts and positions: 16 digits of an int64 would say less.
+    if dtype == program_pb2.INT64 and form in ("x", "b"):
+        return hex(int(value)) if form == "x" else bin(int(value))
+    return texts([value], dtype, form)[0]

@@ -10,6 +10,7 @@ from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import BreakpointSpec, BreakpointState, DebuggerError, OpWhere
 
+_NONE = "no breakpoints: set one with 'break'"
 _TAIL = "[if CONDITION] [hits HITS] [log MESSAGE]"
 
 
@@ -58,7 +59,9 @@ async def delete(session: Session, args: str) -> None:
     ids = _ids(session, args)
     for id in ids:
         await session.debugger.remove_breakpoint(id)
-    if not args:
+    if args:
+        _confirm(session, ids, "deleted")
+    else:
         session.screen.line(f"{len(ids)} breakpoint{'' if len(ids) == 1 else 's'} deleted")
 
 
@@ -71,8 +74,15 @@ async def disable(session: Session, args: str) -> None:
 
 
 async def _enable(session: Session, args: str, enabled: bool) -> None:
-    for id in _ids(session, args):
+    ids = _ids(session, args)
+    for id in ids:
         await session.debugger.update_breakpoint(id, enabled=enabled)
+    _confirm(session, ids, "enabled" if enabled else "disabled")
+
+
+def _confirm(session: Session, ids: Sequence[int], done: str) -> None:
+    plural = "" if len(ids) == 1 else "s"
+    session.screen.line(f"breakpoint{plural} {_some(ids)} {done}" if ids else _NONE)
 
 
 async def condition(session: Session, args: str) -> None:
@@ -169,7 +179,7 @@ async def info_breakpoints(session: Session, pattern: str) -> None:
     for line in render.breakpoint_table(states, [session.hint(state) for state in states]):
         session.screen.line(line, "bold" if line.startswith("num") else "")
     if not states:
-        session.screen.line("no breakpoints: set one with 'break'")
+        session.screen.line(_NONE)
     session.screen.line(catching.caught(session), "none")
 
 

@@ -15,16 +15,31 @@ _FAULTS = f"{', '.join(CATCHES[:-1])} or {CATCHES[-1]}"
 
 
 async def catch(session: Session, args: str) -> None:
+    if not args:
+        await info_catch(session, "")
+        return
+    change(session, args)
+    await send(session)
+
+
+async def info_catch(session: Session, pattern: str) -> None:
+    session.screen.line(caught(session), "none")
+
+
+def change(session: Session, args: str) -> None:
+    """What 'catch' does, without a word: `send` makes it so."""
     first, _, rest = args.partition(" ")
     if first == "off":
         session.catches.off(_kinds(rest) if rest.strip() else CATCHES)
-    elif args:
-        for kind, specs in _parse(args).items():
-            session.catches.set(kind, specs)
-    if args:
-        await session.send_catches()
+        return
+    for kind, specs in _parse(args).items():
+        session.catches.set(kind, specs)
+
+
+async def send(session: Session) -> None:
+    await session.send_catches()
     session.screen.line(caught(session), "none")
-    for pattern in sorted({spec.ops for spec in session.catches.specs()} if args else ()):
+    for pattern in sorted({spec.ops for spec in session.catches.specs()}):
         _tell_no_match(session, pattern)
 
 

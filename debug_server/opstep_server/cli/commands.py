@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opstep_server import expr
+from opstep_server import expr, targets
 from opstep_server.cli import (
     breaking,
     ending,
@@ -49,8 +49,10 @@ COMMANDS: tuple[Command, ...] = tuple(command for _, group in GROUPS for command
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
-def find(word: str) -> Command:
-    """By name, alias or unambiguous prefix."""
+def find(word: str, line: str = "") -> Command:
+    """By name, alias or unambiguous prefix; the line may be an assignment instead."""
+    if meant := targets.spelt_out(line) or (line if targets.assignment(line) else ""):
+        raise DebuggerError(f"'{line}' is no command: write 'set {meant}'")
     if word in _BY_NAME:
         return _BY_NAME[word]
     found = [command for command in COMMANDS if command.name.startswith(word)]
@@ -95,7 +97,8 @@ def expression_help() -> list[str]:
     return [
         "Python's syntax with NumPy's names: out.mean(), x[0, :4], isnan(out).any(), grad(w).",
         "Names are the op's slots and attributes, variables, which may have dots: fc_0.w, and what",
-        "the Python code that called the run calls variables: loss, self.loss.",
+        "the Python code that called the run calls them: loss, self.loss. Other values of Python,",
+        "such as its numbers and arrays, are not known here.",
         "Names of the place:",
         *(f"  {name:<{width}}  {doc}" for name, doc in SPECIAL_NAMES.items()),
         "Functions, which are methods too (max(x) is x.max()):",

@@ -17,7 +17,7 @@ class Display:
     text: str
     form: Format = ""
     number: int = 0
-    # Why it could not be shown when it was tried last: said once.
+    # Why it could not be shown when it was tried last: said once, then only that it could not.
     told: str = ""
 
 
@@ -39,7 +39,7 @@ class Displays:
     async def lines(
         self, session: Session, only: Display | None = None, again: bool = False
     ) -> list[str]:
-        """With `again`, also what was said of one that cannot be shown."""
+        """With `again`, also why one cannot be shown when that was said before."""
         # Only here: printing needs the session, which has these.
         from opstep_server.cli.printing import shown
 
@@ -48,9 +48,9 @@ class Displays:
             try:
                 first, *others = await shown(session, display.text, display.form)
             except DebuggerError as error:
-                if again or display.told != str(error):
-                    display.told = str(error)
-                    lines.append(f"{display.number}: {display.text} not here: {error}")
+                why = f"not here: {error}" if again or display.told != str(error) else "not here"
+                display.told = str(error)
+                lines.append(f"{display.number}: {display.text} = ({why})")
                 continue
             display.told = ""
             lines += [f"{display.number}: {first}", *others]

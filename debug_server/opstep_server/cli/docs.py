@@ -38,7 +38,8 @@ def markdown() -> str:
         "",
         "A name is a slot of the op, a variable, one of the names below, an attribute of the op,",
         "or what the Python code that called the run calls a variable (`loss`, `self.loss`): the",
-        "first of these that there is.",
+        "first of these that there is. Other values of Python, such as its numbers and arrays, are",
+        "not known here.",
     ]
     lines += ["", "| name | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {doc} |" for name, doc in SPECIAL_NAMES.items()]

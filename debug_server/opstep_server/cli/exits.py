@@ -9,7 +9,10 @@ WRONG = 2
 
 _TABLE = (
     ("128 + N", "signal N ended the debugger: 130 after Ctrl-C"),
-    (str(WRONG), "a command or an argument was wrong, or could not be done"),
+    (
+        str(WRONG),
+        "a command or an argument was wrong, or could not be done, or a batch started nothing",
+    ),
     (str(FAULT), "stopped at a NaN, an Inf, an overflow or a failing op"),
     ("the script's", "otherwise; 128 + N when signal N ended it, 0 when it was still running"),
 )

@@ -6,7 +6,7 @@ import math
 import shutil
 
 from opstep_server import values
-from opstep_server.cli import in_view
+from opstep_server.cli import in_view, slabs
 from opstep_server.cli.paint import FAULT, Line
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -48,7 +48,24 @@ async def show(session: Session, text: str, tensor: pb.Tensor) -> None:
     for line in _legend(scale, elements, colour):
         session.screen.painted(line)
     if max(steps) > 1:
-        session.screen.line(f"every {_ordinal(steps[0])}row and {_ordinal(steps[1])}column")
+        axes = zip(steps, ("row", "column"), strict=True)
+        cuts = [f"every {_ordinal(step)} {axis}" for step, axis in axes if step > 1]
+        session.screen.line(" and ".join(cuts))
+        await _tell_unseen(session, text, tensor, elements)
+
+
+async def _tell_unseen(session: Session, text: str, tensor: pb.Tensor, drawn: list[float]) -> None:
+    """What stands out must not be missed because it lies between the cells."""
+    kinds = (
+        ("NaN", tensor.summary.nan, math.isnan, "isnan({})"),
+        ("Inf", tensor.summary.inf, math.isinf, "isinf({})"),
+    )
+    for name, count, holds, test in kinds:
+        if count and not any(holds(element) for element in drawn):
+            at = await slabs.first(session, text, tensor, test)
+            first = f", first{at}," if count > 1 else at
+            be = "are" if count > 1 else "is"
+            session.screen.line(f"{count} {name}{first} {be} not among the cells drawn")
 
 
 def _bare(tensor: pb.Tensor) -> pb.Tensor:
@@ -65,7 +82,7 @@ def _room(session: Session, colour: bool) -> tuple[int, int]:
 def _ordinal(step: int) -> str:
     ends = {1: "st", 2: "nd", 3: "rd"}
     end = "th" if step % 100 in (11, 12, 13) else ends.get(step % 10, "th")
-    return "" if step == 1 else f"{step}{end} "
+    return f"{step}{end}"
 
 
 class _Scale:

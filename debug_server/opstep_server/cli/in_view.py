@@ -53,6 +53,11 @@ async def variables(
     )
 
 
+async def has_inputs(session: Session) -> bool:
+    """Whether anything goes into the op in view."""
+    return (await variables(session, pb.SCOPE_INPUTS, count=1)).total > 0
+
+
 def walked(session: Session) -> int:
     """The number of the op that was walked to; 0: none was."""
     return session.walked[-1].id if session.walked else 0

@@ -19,7 +19,6 @@ from opstep_server.debugger import (
     ExecutorLost,
     LaunchTarget,
     ProcessExited,
-    ProgramCompiled,
     StoppedEvent,
 )
 
@@ -36,8 +35,8 @@ class LaunchedSession(Session):
         super().__init__(debugger, target, screen, batch, file)
         # Of the script; 0 before its first start.
         self._pid = 0
-        # It ran a program under the debugger.
-        self._ran = False
+        # It may have run a program: one that ends at once, as by a signal, may tell of none.
+        self._may_have_run = False
         # Processes that go on without us; one may come for the first time after that.
         self._left: set[int] = set()
 
@@ -65,8 +64,11 @@ class LaunchedSession(Session):
         await self.send_catches()
         await self.wait(self._launch())
 
+    def never_started(self) -> str:
+        return "" if self._pid else f"the {self.what} was never started: 'run' starts it"
+
     async def _launch(self) -> None:
-        self._ran = False
+        self._may_have_run = False
         self._pid = await self.debugger.launch(self.target)
         self._running = True
 
@@ -114,6 +116,7 @@ class LaunchedSession(Session):
         elif self._ending and isinstance(event, (StoppedEvent, ContinuedEvent, ExecutorLost)):
             pass
         elif isinstance(event, ExecutorJoined):
+            self._may_have_run = True
             if event.executor.pid != self._pid:
                 words = shlex.join(event.executor.hello.argv)
                 self.screen.line(
@@ -124,7 +127,6 @@ class LaunchedSession(Session):
             if event.message:
                 self._background(self._tell_lost(event.message))
         else:
-            self._ran = self._ran or isinstance(event, ProgramCompiled)
             super()._take(event)
 
     def _is_of_one_that_left(self, event: Event) -> bool:
@@ -143,7 +145,7 @@ class LaunchedSession(Session):
             return
         self.script_code = event.code
         how = render.how_ended(event.code)
-        if not self._ran:
+        if not self._may_have_run:
             how += ", and ran no program" if event.code == 0 else ", before it ran a program"
         self.screen.line(f"the {self.what} ended {how}", "bold" if event.code == 0 else "bold red")
         self._told.at_end()

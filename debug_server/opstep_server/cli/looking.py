@@ -7,7 +7,7 @@ import fnmatch
 from collections.abc import AsyncIterator, Collection, Iterator
 
 from opstep_server import expr, values
-from opstep_server.cli import breaking, graph, in_view, printing, render, threads
+from opstep_server.cli import breaking, catching, graph, in_view, printing, render, threads
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -184,6 +184,7 @@ INFO = {
     "ops": info_ops,
     "blocks": graph.info_blocks,
     "display": printing.info_display,
+    "catch": catching.info_catch,
     "vars": info_vars,
     "programs": info_programs,
     "threads": threads.info_threads,
@@ -218,8 +219,8 @@ COMMANDS = (
     Command(
         "info", ("i",), "info TOPIC [PATTERN]",
         "show what there is",
-        "TOPIC is breakpoints, taps, display, op [OP], ops [PATTERN], vars [PATTERN], blocks,\n"
-        "programs or threads.\n"
+        "TOPIC is breakpoints, catch, taps, display, op [OP], ops [PATTERN], vars [PATTERN],\n"
+        "blocks, programs or threads.\n"
         "PATTERN is an op's type or a name with * and ?.\n"
         "'info vars' goes from the block of the frame in view outwards.", info,
         ("info", "node"),

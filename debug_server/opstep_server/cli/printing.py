@@ -13,7 +13,7 @@ from opstep_server.cli.command import Command
 from opstep_server.cli.displays import Display
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
-from opstep_server.wire import debug_pb2 as pb
+from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 # A tensor with more elements is shown by its corners.
 _ELEMENTS = 200
@@ -23,6 +23,7 @@ _ROWS = 40
 _MOST = 100_000
 # How many of an axis are shown at either end: of rows and columns, and of the axes before them.
 _EDGE, _OUTER_EDGE = 3, 1
+_NO_DISPLAY = "nothing is displayed: 'display EXPRESSION' shows it at each stop"
 _OPTIONS = re.compile(r"/(?P<form>[a-z]?)(?P<count>\d*)(?P<rest>\S*)\s*")
 
 
@@ -30,9 +31,20 @@ async def print_(session: Session, args: str) -> None:
     form, most, text = options(args)
     if not text:
         raise DebuggerError("write 'print EXPRESSION', such as 'print out.mean(), x[0, :4]'")
+    problem: DebuggerError | None = None
     for part in expr.split(text):
-        for line in await shown(session, part, form, most):
+        try:
+            lines = await shown(session, part, form, most)
+        except DebuggerError as error:
+            # Those behind it may well have a value. The last is told by whoever ran the command.
+            if problem is not None:
+                session.screen.error(str(problem))
+            problem = error
+            continue
+        for line in lines:
             session.screen.line(line)
+    if problem is not None:
+        raise problem
 
 
 def options(args: str) -> tuple[Format, int, str]:
@@ -59,7 +71,8 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
         parts = [f"{text}[{index}]" for index in range(len(value.list.values))]
         return [line for part in parts for line in await shown(session, part, form, most)]
     if kind != "tensor" or not value.tensor.dims:
-        return [f"{text} = {_scalar(value, form)}"]
+        dtype = await _dtype(session, text) if form and kind in ("i", "f") else None
+        return [f"{text} = {_scalar(value, form, dtype)}"]
     tensor = value.tensor
     head = f"{text} = {values.type_name(tensor.dtype, tensor.dims)}"
     count = math.prod(tensor.dims)
@@ -80,7 +93,13 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
     return [head, *arrays.rows(tree, session.screen.width)]
 
 
-def _scalar(value: pb.Value, form: Format) -> str:
+async def _dtype(session: Session, text: str) -> program_pb2.DataType:
+    """Of an expression whose value is one number, which comes without it."""
+    name = (await in_view.evaluate(session, f"dtype({text})")).s
+    return values.dtype_of(name)
+
+
+def _scalar(value: pb.Value, form: Format, dtype: program_pb2.DataType | None = None) -> str:
     kind = value.WhichOneof("kind")
     if kind == "tensor":
         (element,) = values.elements(value.tensor)
@@ -89,7 +108,9 @@ def _scalar(value: pb.Value, form: Format) -> str:
         )
         return f"{values.type_name(value.tensor.dtype, [])} {text.strip()}"
     if form and kind in ("i", "f"):
-        return arrays.scalar(value.i if kind == "i" else value.f, form)
+        if kind == "i":
+            return arrays.scalar(value.i, form, dtype or program_pb2.INT64)
+        return arrays.scalar(value.f, form, dtype or program_pb2.FLOAT64)
     if form and kind == "list":
         return "[" + ", ".join(_scalar(each, form) for each in value.list.values) + "]"
     return values.describe(value)
@@ -137,7 +158,7 @@ async def display(session: Session, args: str) -> None:
     form, _, text = options(args)
     if not text:
         if not session.displays.all:
-            raise DebuggerError("nothing is displayed: 'display EXPRESSION' shows it at each stop")
+            raise DebuggerError(_NO_DISPLAY)
         session.stop  # noqa: B018  # Raises when there is nothing to show.
         for each in session.displays.all.values():
             each.told = ""
@@ -160,13 +181,18 @@ async def undisplay(session: Session, args: str) -> None:
     for number in numbers:
         if not number.isdecimal() or int(number) not in session.displays.all:
             raise DebuggerError(f"there is no display {number}: see 'info display'")
-    for gone in [int(number) for number in numbers] or list(session.displays.all):
-        del session.displays.all[gone]
+    gone = list(dict.fromkeys(map(int, numbers))) or list(session.displays.all)
+    removed = [session.displays.all.pop(number) for number in gone]
+    if len(removed) == 1:
+        session.screen.line(f"{removed[0].number}: {removed[0].text} is no longer displayed")
+    else:
+        count = f"{len(removed)} expressions are no longer displayed"
+        session.screen.line(count if removed else _NO_DISPLAY)
 
 
 async def info_display(session: Session, pattern: str) -> None:
     if not session.displays.all:
-        session.screen.line("nothing is displayed: 'display EXPRESSION' shows it at each stop")
+        session.screen.line(_NO_DISPLAY)
     for each in session.displays.all.values():
         form = f"/{each.form}" if each.form else ""
         session.screen.line(f"{each.number}: {each.text}{' ' + form if form else ''}")
@@ -180,6 +206,8 @@ async def set_(session: Session, args: str) -> None:
         return
     parts = targets.assignment(args)
     session.stop  # noqa: B018  # Raises when there is nothing to change.
+    if parts is None and (change := targets.spelt_out(args)):
+        raise DebuggerError(f"'set' only knows '=': write 'set {change}'")
     if parts is None:
         raise DebuggerError("write 'set VARIABLE = EXPRESSION', or a part: 'set w[0, :5] = 0'")
     target, value = parts

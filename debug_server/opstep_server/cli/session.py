@@ -138,6 +138,10 @@ class Session(View):
     async def signal(self, number: signal.Signals) -> None:
         """To what runs; then waits as after `continue`."""
 
+    def never_started(self) -> str:
+        """Says so of a session that is over and began nothing; mostly nothing."""
+        return ""
+
     def _check_running(self) -> None:
         if not self._running:
             raise self.not_running()

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from opstep_server.cli import in_view
 from opstep_server.cli.command import Command, split
 from opstep_server.cli.commands import find
 from opstep_server.cli.session import Session
@@ -54,7 +55,12 @@ class Shell:
             for text in commands:
                 if self._session.quitting or not await self._echoed(text):
                     return
-            if self._session.batch and self._session.at_fault:
+            if not self._session.batch or self._session.quitting:
+                return
+            if problem := self._session.never_started():
+                self._session.screen.error(problem)
+                self.failed = True
+            if self._session.at_fault and await in_view.has_inputs(self._session):
                 # Nobody can ask for them any more.
                 await self.execute("inputs")
 
@@ -119,7 +125,7 @@ class Shell:
             if text:
                 self._session.typed.append(text)
                 word, slash, args = split(text)
-                command, args = find(word), f"{slash}{args}".strip()
+                command, args = find(word, text), f"{slash}{args}".strip()
                 self._repeat = (command, args) if command.repeats else None
             elif self._repeat is not None:
                 command, args = self._repeat

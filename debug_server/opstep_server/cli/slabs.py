@@ -7,6 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from opstep_server.cli import in_view
+from opstep_server.cli.session import Session
+from opstep_server.wire import debug_pb2 as pb
+
 ELEMENTS = 1 << 22
 
 
@@ -45,3 +49,16 @@ def of(text: str, dims: Sequence[int], most: int = ELEMENTS) -> Iterator[Slab]:
             sizes = [cut[1] - cut[0] for cut in cuts] + whole[len(cuts) :]
             slices = ", ".join(f"{cut[0]}:{cut[1]}" for cut in cuts)
             yield Slab(f"({text})[{slices}]", start, sizes)
+
+
+async def first(session: Session, text: str, about: pb.Tensor, test: str) -> str:
+    """` at [3, 1]`: the first element of which the test holds.
+
+    Nothing when there is none: a large whole number is not what a float says of it.
+    """
+    for slab in of(text, about.dims):
+        holds = test.format(f"({slab.text})")
+        if (await in_view.evaluate(session, f"({holds}).any()")).b:
+            at = await in_view.evaluate(session, f"argmax({holds})")
+            return f" at {slab.position(at.i)}"
+    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from opstep_server.cli import places
+from opstep_server.cli import catching, places
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
@@ -49,12 +49,15 @@ async def _run(session: Session, file: str, only: tuple[str, ...] = ()) -> None:
                 continue
             word, _, args = text.partition(" ")
             try:
-                command = find(word)
+                command = find(word, text)
                 if only and command.name not in only:
                     raise DebuggerError(
                         f"'{command.name}' sets no breakpoint: 'source' runs any commands"
                     )
-                await command.handler(session, args.strip())
+                if only and command.name == "catch":
+                    catching.change(session, args.strip())  # All of them are told at the end.
+                else:
+                    await command.handler(session, args.strip())
             except DebuggerError as error:
                 raise DebuggerError(f"{file}:{number}: {error}") from error
             if session.interrupted:
@@ -117,7 +120,7 @@ async def restore(session: Session, args: str) -> None:
         raise
     for id in before:
         await debugger.remove_breakpoint(id)
-    await session.send_catches()
+    await catching.send(session)
     session.screen.line(f"{_count(session)} restored from {file}")
 
 

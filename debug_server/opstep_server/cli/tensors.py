@@ -50,7 +50,7 @@ async def summary(session: Session, args: str) -> None:
     elif found.nan + found.inf < count:
         for what, number in (("min", found.min), ("max", found.max)):
             shown = values.number(number if floats else int(number))
-            at = await _first(session, args, about, f"{{}} == {number!r}")
+            at = await slabs.first(session, args, about, f"{{}} == {number!r}")
             rows.append((what, f"{shown}{at}"))
         rows += [("mean", values.number(found.mean)), ("std", values.number(found.std))]
         if not found.nan + found.inf and 1 < count <= _SORTABLE:
@@ -61,7 +61,7 @@ async def summary(session: Session, args: str) -> None:
         if floats:
             text = _share(bad, count)
             if bad:
-                text += f", the first{await _first(session, args, about, test + '({})')}"
+                text += f", the first{await slabs.first(session, args, about, test + '({})')}"
             rows.append((name, text))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
@@ -80,19 +80,6 @@ async def _percentiles(session: Session, text: str) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{part}, {100 * part / whole:.3g} %" if part else _NONE
-
-
-async def _first(session: Session, text: str, about: pb.Tensor, test: str) -> str:
-    """` at [3, 1]`: the first element of which the test holds.
-
-    Nothing when there is none: a large whole number is not what a float says of it.
-    """
-    for slab in slabs.of(text, about.dims):
-        holds = test.format(f"({slab.text})")
-        if (await in_view.evaluate(session, f"({holds}).any()")).b:
-            at = await in_view.evaluate(session, f"argmax({holds})")
-            return f" at {slab.position(at.i)}"
-    return ""
 
 
 # ---- hist ----------------------------------------------------------------------------------------
