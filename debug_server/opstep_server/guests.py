@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Protocol
 
+from opstep_server import connection
 from opstep_server.hub import Hub
 from opstep_server.model import (
     BreakpointChanged,
@@ -28,6 +30,11 @@ from opstep_server.model import (
     ThreadStarted,
 )
 from opstep_server.wire import debug_pb2 as pb
+
+# Bytes that a guest may leave unread before log records are counted instead of kept for him, and
+# before he is sent away.
+MAX_UNREAD_LOGS = 8 << 20
+MAX_UNREAD = 64 << 20
 
 
 class Stream(Protocol):
@@ -79,6 +86,11 @@ class Guest:
             await relay.run()
         finally:
             del self._relays[executor.id]
+            if relay.unheard.is_set():
+                # When he is only slow he asks for it again; when he is gone, his last stream, which
+                # waits for an executor, finds that out with this one.
+                self._shown.discard(executor.id)
+                self._came.set()
             self.hub.breakpoints.drop(relay.owner)
             with contextlib.suppress(DebuggerError):
                 await self.hub.push_breakpoints()
@@ -100,35 +112,56 @@ class Guest:
 
 
 class Relay:
-    """One executor for one guest. Tasks: the writer, and one for each command under way."""
+    """One executor for one guest. Tasks: writer, reader, pulse, each command under way."""
 
     def __init__(self, guest: Guest, executor: Executor, stream: Stream) -> None:
         self._hub = guest.hub
         self._user = guest.user
         self._executor = executor
         self._stream = stream
-        self.owner = f"{guest.user}{executor.id}"
+        # Closed by a slash: none is the beginning of another.
+        self.owner = f"{guest.user}{executor.id}/"
         # By our numbers, what the guest calls his breakpoints; also one that had its only stop.
         self._names: dict[int, int] = {}
         self._outgoing: asyncio.Queue[pb.FromExecutor | None] = asyncio.Queue()
+        self._unread = 0
+        # Log records that were not kept for him, and of which he is not told yet.
+        self._dropped = 0
+        self._missed = 0
+        # By his numbers, what the executor has not answered yet; with the executor's.
+        self._asked: dict[int, pb.Command] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # He said nothing for too long, or left too much unread.
+        self.unheard = asyncio.Event()
 
     async def run(self) -> None:
-        writer = asyncio.create_task(self._write())
-        reader = asyncio.create_task(self._read())
+        work = (self._write(), self._read(), self._pulse(), self.unheard.wait())
+        tasks = [asyncio.create_task(each) for each in work]
         self._send(hello=self._executor.hello)
         try:
-            await asyncio.wait([writer, reader], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (writer, reader, *self._tasks):
+            for task in (*tasks, *self._tasks):
                 task.cancel()
 
     async def _write(self) -> None:
         while (message := await self._outgoing.get()) is not None:
             await self._stream.write(message)
+            self._unread -= message.ByteSize()
+            if self._dropped and self._unread <= MAX_UNREAD_LOGS // 2:
+                dropped, self._dropped = self._dropped, 0
+                self._send(logs=pb.Logs(dropped=dropped))
+
+    async def _pulse(self) -> None:
+        # Ticks are counted, not seconds: a server that was suspended does not lose anybody.
+        while self._missed < connection.MISSED_HEARTBEATS:
+            await asyncio.sleep(connection.HEARTBEAT_SECONDS)
+            self._missed += 1
+        self.unheard.set()
 
     async def _read(self) -> None:
         while isinstance(message := await self._stream.read(), pb.ToExecutor):
+            self._missed = 0
             if message.HasField("heartbeat"):
                 self._send(heartbeat=pb.Heartbeat())
             elif message.HasField("welcome"):
@@ -141,7 +174,12 @@ class Relay:
                 task.add_done_callback(self._tasks.discard)
 
     def _send(self, **message: object) -> None:
-        self._outgoing.put_nowait(pb.FromExecutor(**message))  # type: ignore[arg-type]
+        out = pb.FromExecutor(**message)  # type: ignore[arg-type]
+        if self._unread > MAX_UNREAD:
+            self.unheard.set()
+            return
+        self._unread += out.ByteSize()
+        self._outgoing.put_nowait(out)
 
     # ---- what the guest wants --------------------------------------------------------------------
 
@@ -154,7 +192,7 @@ class Relay:
             elif kind == "set_exceptions":
                 problems = await self._set_exceptions(command.set_exceptions)
                 reply = pb.Reply(faults=pb.FaultStatuses(messages=problems))
-            elif kind in ("set_presence", "detach"):
+            elif kind in ("set_presence", "detach") or self._is_answered(command):
                 reply = pb.Reply(done=pb.Done())
             else:
                 reply = await self._pass_on(command)
@@ -168,8 +206,24 @@ class Relay:
     async def _pass_on(self, command: pb.Command) -> pb.Reply:
         copy = pb.Command()
         copy.CopyFrom(command)
+        if command.HasField("cancel"):
+            copy.cancel.command = self._asked[command.cancel.command].id
+        self._asked[command.id] = copy
+        try:
+            return await self._executor.connection.send_command(copy, self._on_reply(command))
+        except asyncio.CancelledError:
+            self._hub.background(self._executor.give_up(copy.id))
+            raise
+        finally:
+            self._asked.pop(command.id, None)
+
+    def _is_answered(self, command: pb.Command) -> bool:
+        """It would cancel what is answered, or was none of the executor's business."""
+        return command.HasField("cancel") and command.cancel.command not in self._asked
+
+    def _on_reply(self, command: pb.Command) -> Callable[[pb.Reply], None] | None:
         if not command.HasField("resume"):
-            return await self._executor.connection.send_command(copy)
+            return None
         thread = self._hub.roster.wire_thread(self._executor, command.resume.thread)
         stopped = thread.stopped
 
@@ -177,7 +231,7 @@ class Relay:
             if not reply.error and stopped is not None and thread.stopped is stopped:
                 self._hub.continued(thread, "")
 
-        return await self._executor.connection.send_command(copy, went_on)
+        return went_on
 
     async def _set_breakpoints(self, wanted: pb.SetBreakpoints) -> list[pb.BreakpointStatus]:
         self._names = self._hub.breakpoints.replace_wire(
@@ -247,11 +301,15 @@ class Relay:
         self._send(stopped=copy)
 
     def _logged(self, event: Logged) -> None:
-        if event.record is None:
-            self._send(logs=pb.Logs(dropped=event.dropped))
-            return
-        record = pb.LogRecord()
-        record.CopyFrom(event.record)
-        record.breakpoint = self._names.get(event.breakpoint, 0)
-        if record.breakpoint:
-            self._send(logs=pb.Logs(records=[record]))
+        logs = pb.Logs(dropped=event.dropped)
+        if event.record is not None:
+            if event.breakpoint not in self._names:
+                return
+            record = logs.records.add()
+            record.CopyFrom(event.record)
+            record.breakpoint = self._names[event.breakpoint]
+        # The executor hears at once that we took them, and never waits for a guest.
+        if self._dropped or self._unread > MAX_UNREAD_LOGS:
+            self._dropped += logs.dropped + len(logs.records)
+        else:
+            self._send(logs=logs)

@@ -61,7 +61,7 @@ class Hub:
         user = f"{next(self._names)}/"
         self._users[user] = take
         if len(self._users) == 1 and self.roster.executors:
-            self._background(self._tell_presence())
+            self.background(self._tell_presence())
         return user
 
     async def leave(self, user: str) -> None:
@@ -72,7 +72,7 @@ class Hub:
         self.faults.drop(user)
         # An executor that is deaf hears of it later, or never: nobody waits for that.
         with contextlib.suppress(asyncio.TimeoutError):
-            going = self._background(self._gone())
+            going = self.background(self._gone())
             await asyncio.wait_for(asyncio.shield(going), DETACH_SECONDS)
 
     async def _gone(self) -> None:
@@ -89,7 +89,7 @@ class Hub:
 
     def _emit(self, event: Event) -> None:
         if isinstance(event, ThreadEnded) and self.breakpoints.forget_aims(event.thread.id):
-            self._background(self.push_breakpoints())
+            self.background(self.push_breakpoints())
         for take in list(self._users.values()):
             take(event)
 
@@ -211,7 +211,7 @@ class Hub:
         thread.stopped = stopped
         # Before anybody can have the thread go on.
         if self.breakpoints.forget_aims(thread.id):
-            self._background(self.push_breakpoints())
+            self.background(self.push_breakpoints())
         _hide_aims(stopped)
         spent = []
         for id in stopped.breakpoints:
@@ -222,26 +222,28 @@ class Hub:
         for owner, state in spent:
             self._emit_to(owner, BreakpointChanged(state, removed=True))
         if spent and len(self.roster.executors) > 1:
-            self._background(self.push_breakpoints())
+            self.background(self.push_breakpoints())
 
     def _logged(self, executor: Executor, logs: pb.Logs) -> None:
         if logs.dropped:
             what = "message was" if logs.dropped == 1 else "messages were"
             text = f"{logs.dropped} log {what} dropped: they came faster than they can be shown"
-            self._emit(Logged(None, text, 0, logs.dropped))
+            self._emit(Logged(None, text, 0, logs.dropped, executor=executor))
         for record in logs.records:
             self.breakpoints.hit(record.breakpoint)
             thread = self.roster.wire_thread(executor, record.thread)
             text = self.breakpoints.log_text(record)
             owner = self.breakpoints.owner(record.breakpoint)
-            self._emit_to(owner, Logged(thread, text, record.breakpoint, record=record))
+            event = Logged(thread, text, record.breakpoint, record=record, executor=executor)
+            self._emit_to(owner, event)
 
     def _status(self, executor: Executor, status: pb.BreakpointStatus) -> None:
         state = self.breakpoints.report(executor.id, status)
         if state is not None and state.id < FIRST_AIM:
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
 
-    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Does it even if whoever wanted it is gone; not beyond `close`."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -6,7 +6,6 @@ A caller that no longer waits has its command given up by the executor too.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 
 from opstep_server import expr
@@ -233,16 +232,10 @@ class Looking:
             return await thread.executor.ask(command)
         except asyncio.CancelledError:
             if command.id:
-                task = asyncio.create_task(_give_up(thread, command.id))
+                task = asyncio.create_task(thread.executor.give_up(command.id))
                 self._given_up.add(task)
                 task.add_done_callback(self._given_up.discard)
             raise
-
-
-async def _give_up(thread: Thread, command: int) -> None:
-    # It may have left, or answered in the meantime.
-    with contextlib.suppress(DebuggerError):
-        await thread.executor.ask(pb.Command(cancel=pb.Cancel(command=command)))
 
 
 async def _some_at_a_time(work: Callable[[int], Awaitable[object]], items: Iterable[int]) -> None:

@@ -5,6 +5,7 @@ Frames, ops and values are the wire's own messages (`pb`), not a second set of c
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -170,6 +171,12 @@ class Executor:
             raise DebuggerError(reply.error)
         return reply
 
+    async def give_up(self, command: int) -> None:
+        """Nobody waits any more for the answer to what was sent with this number."""
+        # It may have left, or answered in the meantime.
+        with contextlib.suppress(DebuggerError):
+            await self.ask(pb.Command(cancel=pb.Cancel(command=command)))
+
 
 @dataclass(eq=False)
 class Thread:
@@ -231,6 +238,8 @@ class Logged:
     dropped: int = 0
     # As it came.
     record: pb.LogRecord | None = None
+    # Whose it is, also when records were dropped.
+    executor: Executor | None = None
 
 
 @dataclass(frozen=True)

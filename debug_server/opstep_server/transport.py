@@ -197,6 +197,10 @@ class Server:
                 with contextlib.suppress(*_BROKEN):
                     message = await waiting.read()
                     if isinstance(message, pb.FromExecutor) and message.HasField("hello"):
+                        if strange := _strange(message.hello, "this debugger"):
+                            waiting.cancel()
+                            gone(f"nothing to share with the debug server at {address}: {strange}")
+                            return
                         self._guided(message.hello, waiting)
                         waiting = method(metadata=metadata)
                         continue
@@ -239,16 +243,22 @@ class Server:
                 return None
             if message.WhichOneof("message") != "hello":
                 await _refuse(context, "the first message must be a hello")
-            elif message.hello.protocol != PROTOCOL:
-                theirs = message.hello.opstep_version or "of unknown version"
-                await _refuse(
-                    context,
-                    f"the executor (opstep {theirs}) speaks protocol {message.hello.protocol} but "
-                    f"this debug server speaks {PROTOCOL}: install the same opstep on both sides",
-                )
+            elif strange := _strange(message.hello, "this debug server"):
+                await _refuse(context, strange)
             else:
                 return message.hello
         return None
+
+
+def _strange(hello: pb.Hello, we: str) -> str:
+    """Why we cannot talk to that executor; "" when we can."""
+    if hello.protocol == PROTOCOL:
+        return ""
+    theirs = hello.opstep_version or "of unknown version"
+    return (
+        f"the executor (opstep {theirs}) speaks protocol {hello.protocol} but {we} speaks "
+        f"{PROTOCOL}: install the same opstep on both sides"
+    )
 
 
 async def _problem(call: Any) -> str:
