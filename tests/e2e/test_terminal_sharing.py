@@ -59,8 +59,8 @@ def test_each_has_breakpoints_of_its_own_and_sees_the_others_stops(tmp_path: Pat
             terminal.expect(r"has come")
         two.type("info breakpoints")
         two.expect(r"no breakpoints")
+        # It runs, so this stops it: nothing else is typed, which might let it go on again.
         one.type("break tanh")
-        one.type("continue")
         one.expect(TANH + " 1$")
         two.expect(TANH + " of another client$")
         two.type("print step > 0")
