@@ -1,5 +1,3 @@
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -74,28 +72,13 @@ Spares& TheSpares() {
   return spares;
 }
 
-// Large ones in huge pages where the system has them: what is read from end to end, such as the
-// weights of a layer, otherwise spends much of its time in looking up where its pages are.
-void* FromSystem(size_t size) {
-#if defined(MADV_HUGEPAGE)
-  constexpr size_t kHugePage = 2 << 20;
-  if (size >= 2 * kHugePage) {
-    void* p = nullptr;
-    if (::posix_memalign(&p, kHugePage, size) != 0) return nullptr;
-    ::madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);
-    return p;
-  }
-#endif
-  return std::aligned_alloc(kAlignment, size);
-}
-
 }  // namespace
 
 std::shared_ptr<void> AllocateAligned(size_t bytes) {
   const size_t size = std::max(Align(bytes), kAlignment);
   const bool large = Spares::Keeps(size);
   void* p = large ? TheSpares().Take(size) : nullptr;
-  if (p == nullptr) p = FromSystem(size);
+  if (p == nullptr) p = std::aligned_alloc(kAlignment, size);
   if (p == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
   if (!large) return std::shared_ptr<void>(p, [](void* q) { std::free(q); });
   return std::shared_ptr<void>(p, [size](void* q) { TheSpares().Put(q, size); });
