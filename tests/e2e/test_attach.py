@@ -346,7 +346,7 @@ def test_opstep_attach_knows_at_once_what_runs(tmp_path: Path) -> None:
 def test_opstep_attach_to_nothing_says_so(bystander: int) -> None:
     done = opstep_attach(bystander, "pause")
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("'opstep ps' lists the processes that have one")
+    assert done.stderr.strip().endswith("'opstep ps' lists those that do")
 
 
 # ---- waiting for somebody ------------------------------------------------------------------------
