@@ -96,6 +96,12 @@ class Workbench:
             return tab.is_visible()
 
         until(f"{name} to open", opened)
+        # VS Code itself fails at times when a source is opened while another click is under way.
+        again = self.page.locator(".editor-instance, .monaco-editor-pane-placeholder").locator(
+            "text=Try Again"
+        )
+        if again.first.is_visible():
+            again.first.click()
         return Editor(self, name)
 
     def widen_side_bar(self, to: int) -> None:
