@@ -83,7 +83,7 @@ test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real pro
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
-	@$(PYTEST) -q -m vscode tests
+	@$(PYTEST) -q --reruns 1 -m vscode tests
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py
