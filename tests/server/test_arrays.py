@@ -69,7 +69,12 @@ def test_floats_in_each_format():
     assert arrays.texts([third], FLOAT32, "x") == ["0x3eaaaaab"]
     assert arrays.texts([third], FLOAT32, "r") == ["0.33333334"]
     assert arrays.texts([float("inf"), 2.75], FLOAT32, "d") == ["inf", "2"]
-    assert arrays.scalar(0.5, "x") == "0x1.0000000000000p-1"
-    assert arrays.scalar(10, "x") == "0xa"
-    assert arrays.scalar(10, "b") == "0b1010"
-    assert arrays.scalar(-1.5, "b").startswith("10111111111110")
+
+
+def test_a_number_that_stands_alone():
+    third = float(np.float32(1 / 3))
+    assert arrays.scalar(third, "x", FLOAT32) == "0x3eaaaaab"
+    assert len(arrays.scalar(-1.5, "b", FLOAT32)) == 32
+    assert arrays.scalar(-1.5, "b", FLOAT32).startswith("1011111111")
+    assert arrays.scalar(10, "x", program_pb2.INT64) == "0xa"
+    assert arrays.scalar(10, "b", program_pb2.INT64) == "0b1010"
