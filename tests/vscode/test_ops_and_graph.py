@@ -90,8 +90,11 @@ def test_step_through_a_loop(workbench: Workbench, folder: Path) -> None:
     graph.op("while_0").locator(".fold").click()
     graph.expect_current(first)
 
-    # Out of the loop there is no other op: the script goes on to its end.
+    # Behind the loop there is no other op: the step ends after it, with the run.
     workbench.press("Alt+Shift+F11")
+    until("the end of the run", lambda: status(workbench) == "newton · run 1")
+    until("the loop again", lambda: current_op(workbench) == "while_0")
+    workbench.press("F5")
     workbench.expect_session(running=False)
     until("the status bar to be empty", lambda: status(workbench) == "")
 
