@@ -36,7 +36,7 @@ def _version() -> str:
         return ""
 
 
-# gRPC's newer event loop hands each message from thread to thread, a fourth of a step's time. Only
+# gRPC's newer event loop hands each message from thread to thread, a fourth of a round trip. Only
 # this version is told: another may not know the setting, and would say so in the user's terminal.
 _SETTING = "GRPC_EXPERIMENTS"
 _SET = _version().startswith("1.85.") and _SETTING not in os.environ

@@ -96,7 +96,7 @@ class Workbench:
             return tab.is_visible()
 
         until(f"{name} to open", opened)
-        # VS Code itself fails at times when a source is opened while another click is under way.
+        # Seen once: "The editor could not be opened due to an unexpected error". Why is not known.
         again = self.page.locator(".editor-instance, .monaco-editor-pane-placeholder").locator(
             "text=Try Again"
         )
