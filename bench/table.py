@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -30,33 +29,34 @@ def speed_ratio(ours: float, peer: float, *, higher_is_better: bool = False) -> 
 
 
 class Times(dict[str, float]):
-    """Best time in seconds of each, and of each round."""
-
-    def __init__(self, rounds: list[dict[str, float]]) -> None:
-        super().__init__({name: min(best[name] for best in rounds) for name in rounds[0]})
-        self.rounds = rounds
+    """Best time in seconds of each."""
 
     def ratio(self, ours: str, peer: str) -> float:
-        """How many times faster we are: the median of the rounds' own ratios. The machine is not
-        the same from one round to another, and in one round it is for all."""
-        return statistics.median(best[peer] / best[ours] for best in self.rounds)
+        """How many times faster we are."""
+        return self[peer] / self[ours]
+
+
+# With threads: rounds without a better time, for all, that end the measurement, and the most.
+_STEADY, _MOST = 8, 48
 
 
 def interleaved(runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.5) -> Times:
-    """Times of each, taken in turns so that a noisy moment hits all of them.
+    """The best time of each, taken in turns so that a noisy moment hits all of them.
 
     With threads each turn begins with a rest: after its work a library's threads spin on, ONNX
     Runtime's for some 50 ms, OpenMP's for 200 ms, and would take a core from whose turn is next.
+    A virtual machine's two cores may for a turn be two threads of one, and all work takes up to
+    twice as long: rounds go on until nobody's best time gets better.
     """
     rest = 0.35 if int(os.environ.get("OPSTEP_NUM_THREADS", "1")) > 1 else 0
     for run in runs.values():  # warm caches, compile plans
         run()
         run()
+    best = Times({name: float("inf") for name in runs})
     end = time.perf_counter() + seconds * len(runs)
-    rounds: list[dict[str, float]] = []
-    # A helper that is woken late spoils a whole turn: with threads there are more of them.
-    while time.perf_counter() < end or len(rounds) < (14 if rest else 7):
-        best = {name: float("inf") for name in runs}
+    rounds = steady = 0
+    while time.perf_counter() < end or rounds < 7 or (rest and steady < _STEADY and rounds < _MOST):
+        before = Times(best)
         for name, run in runs.items():
             if rest:
                 time.sleep(rest)
@@ -65,8 +65,9 @@ def interleaved(runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.
                 start = time.perf_counter()
                 run()
                 best[name] = min(best[name], time.perf_counter() - start)
-        rounds.append(best)
-    return Times(rounds)
+        rounds += 1
+        steady = steady + 1 if all(best[name] > 0.99 * before[name] for name in runs) else 0
+    return best
 
 
 def _number(value: float | None) -> str:

@@ -1,6 +1,7 @@
 #include "ops/threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,11 +24,36 @@ std::atomic<int> count{1};
 // Inside a piece everything runs on the piece's own thread.
 thread_local bool in_piece = false;
 
+// -1 where the system does not say.
+int CurrentCore() {
+#if defined(__linux__)
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+// Moves this thread to another core than `core` if it runs there. A thread that is woken may be put
+// beside the one that woke it, and Linux can leave both there for many ops, with a core idle.
+void Leave(int core) {
+#if defined(__linux__)
+  if (core < 0 || CurrentCore() != core) return;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+  cpu_set_t others = allowed;
+  CPU_CLR(core, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) {
+    sched_setaffinity(0, sizeof allowed, &allowed);
+  }
+#endif
+}
+
 // The work of one RunPieces. It lives on the caller's stack.
 struct Job {
   const PieceFn call;
   const void* const f;
   const int64_t n;
+  const int core;  // of the caller
   std::atomic<int64_t> next{0};
   // At work now; changed below the pool's lock.
   std::atomic<int64_t> helpers{0};
@@ -36,7 +62,7 @@ struct Job {
   std::exception_ptr error;
 
   Job(PieceFn call, const void* f, int64_t n, int64_t helpers)
-      : call(call), f(f), n(n), helpers_wanted(helpers) {}
+      : call(call), f(f), n(n), core(CurrentCore()), helpers_wanted(helpers) {}
   bool open() const { return helpers_wanted > 0 && next.load(std::memory_order_relaxed) < n; }
 };
 
@@ -113,6 +139,7 @@ class Pool {
       --job->helpers_wanted;
       ++job->helpers;
       lock.unlock();
+      Leave(job->core);
       Work(*job);
       lock.lock();
       if (--job->helpers == 0) done_signal_.notify_all();
