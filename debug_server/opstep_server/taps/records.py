@@ -1,0 +1,80 @@
+"""Tap records as sinks see them: columns of one batch, and what their sources stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+STATISTICS = ("count", "min", "max", "mean", "std", "l2", "nan", "inf", "zeros")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A value of an op that a tap looks at."""
+
+    tap: str  # its name
+    uid: str
+    process: str  # "host:pid"
+    program: str
+    op: str
+    type: str
+    variable: str  # or the text of an expression
+    slot: str
+    dtype: str  # "float32"
+    dims: tuple[int, ...]
+    file: str
+    line: int
+    gradient: bool
+
+
+@dataclass(frozen=True)
+class Histogram:
+    low: float
+    high: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What a record has beside its statistics."""
+
+    histogram: Histogram | None = None
+    # Positions in row-major order, and the elements there.
+    positions: tuple[int, ...] = ()
+    samples: npt.NDArray[np.generic] | None = None
+    # All elements; bfloat16 comes as float32.
+    tensor: npt.NDArray[np.generic] | None = None
+    # A value that is no tensor.
+    value: bool | int | float | str | None = None
+    # Why there is no value.
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records in the order in which they were made; all columns have the same length."""
+
+    sources: tuple[Source, ...]
+    step: npt.NDArray[np.uint64]
+    iteration: npt.NDArray[np.uint64]
+    time: npt.NDArray[np.int64]  # nanoseconds since 1970
+    thread: npt.NDArray[np.uint32]
+    # By the names in STATISTICS; where `count` is 0 the record has no statistics.
+    statistics: dict[str, npt.NDArray[np.generic]]
+    # By index of the record.
+    extras: dict[int, Extra] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def bytes(self) -> int:
+        """About what it holds in memory."""
+        known = sum(column.nbytes for column in self.statistics.values()) + 36 * len(self)
+        for extra in self.extras.values():
+            for array in (extra.samples, extra.tensor):
+                known += 0 if array is None else array.nbytes
+            known += 256 if extra.histogram is None else 16 * len(extra.histogram.counts)
+        return known

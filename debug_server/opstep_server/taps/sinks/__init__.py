@@ -1,0 +1,1 @@
+"""Where tap records go; one kind of sink a file."""
