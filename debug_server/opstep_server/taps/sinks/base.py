@@ -41,7 +41,7 @@ class Sink(ABC):
     keys: ClassVar[tuple[Key, ...]] = ()
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        """`path` is what the settings call `path`, made absolute; settings are checked, complete."""
+        """`path` is that of the settings, made absolute; settings are checked and complete."""
         self.path = path
         self.settings = settings
 
