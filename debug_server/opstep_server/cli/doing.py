@@ -26,6 +26,10 @@ def do(words: list[str]) -> int:
     streams.open_missing()
     if words and words[0] in EXECUTOR_COMMANDS:
         return _executor(words)
+    if words[:2] in (["log", "view"],):
+        from opstep_server.cli import log_files
+
+        return log_files.main(words)
     args = parse(words)
     if args.command == "ps":
         from opstep_server.cli.ps import ps

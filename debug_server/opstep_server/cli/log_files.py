@@ -1,0 +1,79 @@
+"""`opstep log view`: looking at the directory of a tap log."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from opstep_server.cli import characters, exits
+from opstep_server.taps.records import STATISTICS
+from opstep_server.taps.view import choice
+from opstep_server.taps.view.directory import DirectoryError
+
+VIEW_EPILOG = """\
+examples:
+  opstep log view logs --once --filter "conv* grad" --statistic l2 --order nan
+  opstep log view logs --once | grep fc_0
+"""
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """By what stands behind `opstep`."""
+    view = argparse.ArgumentParser(
+        "opstep log view",
+        description="Show what taps log to a directory.",
+        epilog=VIEW_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_directory(view)
+    view.add_argument(
+        "--once", action="store_true", help="print the table once, as text for scripts"
+    )
+    view.add_argument(
+        "--filter", metavar="WORDS", default="",
+        help="only sources with all these words in tap, op, type, variable or process; * and ? "
+        "stand for letters",
+    )  # fmt: skip
+    view.add_argument(
+        "--statistic", metavar="NAME", default="mean", choices=STATISTICS,
+        help=f"what is drawn: {', '.join(STATISTICS)}",
+    )  # fmt: skip
+    view.add_argument(
+        "--order", metavar="ORDER", default="name", choices=choice.ORDERS,
+        help=f"{', '.join(choice.ORDERS[:-1])} or {choice.ORDERS[-1]}",
+    )  # fmt: skip
+    return {"log view": view}
+
+
+def main(words: list[str]) -> int:
+    """`words` begin with `log view`."""
+    characters.replace_unknown()
+    args = parsers()[" ".join(words[:2])].parse_args(words[2:])
+    try:
+        return _view(args)
+    except DirectoryError as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return exits.WRONG
+    except BrokenPipeError:
+        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return exits.by_signal(signal.SIGPIPE)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", type=Path, help="where taps log to")
+
+
+def _view(args: argparse.Namespace) -> int:
+    # Only here: help and mistakes need no terminal.
+    from opstep_server.cli import log_once
+    from opstep_server.taps.view import directory
+    from opstep_server.taps.view.log import Log
+
+    directory.check(args.directory)
+    log = Log(args.directory)
+    log_once.once(log, args.filter, args.order, args.statistic)
+    return 0

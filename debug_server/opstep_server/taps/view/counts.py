@@ -1,0 +1,92 @@
+"""`counts.json`: what became of the records that each tap made, by the executor's own count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opstep_server.taps.view.records import printable
+
+# Reasons in the words that people read.
+DROPPED = {
+    "queue_full": "queue full",
+    "disconnected": "disconnected",
+    "rate": "rate",
+    "too_large": "too large",
+    "sink": "sink",
+    "unconfirmed": "unconfirmed",
+    "at_exit": "at exit",
+}
+
+
+@dataclass(frozen=True)
+class TapCount:
+    produced: int
+    delivered: int
+    waiting: int
+    # By reason; only those that there were.
+    dropped: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Counts:
+    time: str = ""
+    taps: dict[str, TapCount] = field(default_factory=dict)
+
+    @property
+    def total(self) -> TapCount:
+        taps = self.taps.values()
+        reasons = {reason for tap in taps for reason in tap.dropped}
+        return TapCount(
+            sum(tap.produced for tap in taps),
+            sum(tap.delivered for tap in taps),
+            sum(tap.waiting for tap in taps),
+            {
+                reason: sum(tap.dropped.get(reason, 0) for tap in taps)
+                for reason in DROPPED.values()
+                if reason in reasons
+            },
+        )
+
+
+def counts_of(content: Any) -> Counts:
+    """Of the file's content; what is no count of ours is left out."""
+    if not isinstance(content, dict):
+        return Counts()
+    time = content.get("time", "")
+    inner = content.get("taps")
+    taps = inner if isinstance(inner, dict) else content
+    return Counts(
+        printable(time) if isinstance(time, str) else "",
+        {
+            printable(name): _count(counts)
+            for name, counts in taps.items()
+            if isinstance(counts, dict) and "produced" in counts
+        },
+    )
+
+
+def _count(counts: dict[str, Any]) -> TapCount:
+    dropped = {words: _whole(counts.get(name)) for name, words in DROPPED.items()}
+    return TapCount(
+        _whole(counts.get("produced")),
+        _whole(counts.get("delivered")),
+        _whole(counts.get("waiting")),
+        {reason: count for reason, count in dropped.items() if count},
+    )
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def describe(count: TapCount) -> str:
+    """`1,000 produced, 990 delivered, 10 dropped (rate 10)`."""
+    text = f"{count.produced:,} produced, {count.delivered:,} delivered"
+    if count.waiting:
+        text += f", {count.waiting:,} waiting"
+    lost = sum(count.dropped.values())
+    if not lost:
+        return f"{text}, none dropped"
+    reasons = ", ".join(f"{reason} {number:,}" for reason, number in count.dropped.items())
+    return f"{text}, {lost:,} dropped ({reasons})"

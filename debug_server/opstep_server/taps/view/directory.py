@@ -1,0 +1,43 @@
+"""Whether a directory is one that taps log to."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from opstep_server.taps.view import records
+
+
+class DirectoryError(Exception):
+    """One sentence for people."""
+
+
+def check(directory: Path, parquet: bool = False) -> None:
+    """Raises when nothing can be read there; `parquet` says that its files will do."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        raise DirectoryError(
+            f"there is no directory {directory}: give the one that taps log to"
+        ) from None
+    except NotADirectoryError:
+        raise DirectoryError(
+            f"{directory} is a file: give the directory that taps log to"
+        ) from None
+    except OSError as error:
+        raise DirectoryError(f"cannot read {directory}: {error.strerror}") from None
+    patterns = (records.RECORDS, records.SOURCES)
+    if any(re.fullmatch(pattern, name) for pattern in patterns for name in names):
+        return
+    if "parquet" in names:
+        if parquet:
+            return
+        raise DirectoryError(
+            f"{directory} has only Parquet files, which are no live table: "
+            "'opstep log report' reads them"
+        )
+    raise DirectoryError(
+        f"{directory} has no records-*.jsonl and no sources.jsonl: give the directory that taps "
+        'log to, with a sink of kind "jsonl"'
+    )

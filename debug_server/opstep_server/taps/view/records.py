@@ -1,0 +1,101 @@
+"""Lines of a tap log: one record or one source each, as the JSON lines sink writes them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opstep_server.taps.records import STATISTICS, Histogram
+
+RECORDS = r"records-.*\.jsonl"
+SOURCES = r"sources\.jsonl"
+# What a record has that can be drawn, in this order; `value` is of taps on an expression.
+NUMBERS = ("step", *STATISTICS, "value")
+
+# Process, tap, op and variable.
+Key = tuple[str, str, str, str]
+
+
+class Unreadable(ValueError):
+    """It is no line of ours."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    key: Key
+    type: str
+    time: str
+    # By the order of NUMBERS; NaN where there is none, `count` 0 where there are no statistics.
+    numbers: tuple[float, ...]
+    fields: Mapping[str, Any]
+
+
+def parse(line: bytes) -> Parsed:
+    """A record."""
+    fields = load(line)
+    get = fields.get
+    try:
+        if get("count"):
+            numbers = tuple([float(get(name, math.nan)) for name in NUMBERS[:-1]])
+        else:
+            numbers = (float(get("step", math.nan)), 0.0, *_NO_STATISTICS)
+        value = get("value", math.nan)
+        numbers += (float(value) if isinstance(value, (int, float)) else _special(value),)
+    except (TypeError, ValueError, OverflowError):
+        raise Unreadable from None
+    return Parsed(key_of(fields), printable(get("type", "")), str(get("time", "")), numbers, fields)
+
+
+_NO_STATISTICS = (math.nan,) * (len(STATISTICS) - 1)
+
+
+def load(line: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Unreadable from None
+    if not isinstance(fields, dict) or "tap" not in fields:
+        raise Unreadable
+    return fields
+
+
+def key_of(fields: Mapping[str, Any]) -> Key:
+    get = fields.get
+    return (
+        printable(get("process", "")),
+        printable(get("tap", "")),
+        printable(get("op", "")),
+        printable(get("variable", "")),
+    )
+
+
+def printable(text: object) -> str:
+    """Names come from anywhere: nothing in them may reach a terminal as a command."""
+    if not isinstance(text, str):
+        text = str(text)
+    if text.isprintable():
+        return text
+    escaped = (c if c.isprintable() else c.encode("unicode_escape", "replace") for c in text)
+    return "".join(c if isinstance(c, str) else c.decode() for c in escaped)
+
+
+def histogram(fields: Mapping[str, Any]) -> Histogram | None:
+    """The record's, if it has one that makes sense."""
+    bins = fields.get("histogram")
+    if not isinstance(bins, dict):
+        return None
+    try:
+        low, high = float(bins["low"]), float(bins["high"])
+        counts = tuple(int(count) for count in bins["counts"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    usable = counts and low <= high and math.isfinite(low) and math.isfinite(high)
+    return Histogram(low, high, counts) if usable and min(counts) >= 0 else None
+
+
+def _special(text: object) -> float:
+    """Numbers that JSON has not; other text is no number."""
+    return float(text) if text in ("NaN", "Infinity", "-Infinity") else math.nan

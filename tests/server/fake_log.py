@@ -1,0 +1,92 @@
+"""Directories of tap logs, as the JSON lines sink leaves them, without the run that made them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+BEGIN = datetime(2026, 11, 16, 12, 0, 0, tzinfo=timezone.utc)
+BINS = 16
+
+
+@dataclass
+class FakeLog:
+    """Each source is an op with one output; step by step all of them have a record."""
+
+    directory: Path
+    sources: int = 4
+    process: str = "host:4711"
+    tap: str = "all"
+    histograms: bool = False
+    # The next step.
+    step: int = 0
+    file: str = "records-000001.jsonl"
+    # Names by index, in place of our own.
+    ops: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with open(self.directory / "sources.jsonl", "a") as file:
+            for index in range(self.sources):
+                file.write(json.dumps(self.source(index)) + "\n")
+
+    def op(self, index: int) -> str:
+        return self.ops.get(index, f"fc_{index}.matmul")
+
+    def source(self, index: int) -> dict[str, Any]:
+        return {
+            "source": index, "tap": self.tap, "program": "main", "op": self.op(index),
+            "type": "matmul", "variable": f"fc_{index}.out", "slot": "Out", "dtype": "float32",
+            "dims": [128, 10], "file": "/home/me/train.py", "line": 10 + index, "gradient": False,
+            "process": self.process,
+        }  # fmt: skip
+
+    def record(self, index: int, **changes: Any) -> dict[str, Any]:
+        """What source `index` has at this step; a change to None leaves a key out."""
+        mean = math.sin((self.step + 7 * index) / 10) + index
+        record = {
+            "time": (BEGIN + timedelta(seconds=self.step, microseconds=index)).isoformat(
+                timespec="microseconds"
+            ).replace("+00:00", "Z"),
+            "tap": self.tap, "op": self.op(index), "type": "matmul",
+            "variable": f"fc_{index}.out", "step": self.step, "iteration": 0, "thread": 1,
+            "count": 1280, "min": mean - 3, "max": mean + 3, "mean": mean, "std": 1 + index / 8,
+            "l2": 36.0 + index, "nan": 0, "inf": 0, "zeros": 64, "process": self.process,
+            "file": "/home/me/train.py", "line": 10 + index,
+        }  # fmt: skip
+        if self.histograms:
+            record["histogram"] = {"low": mean - 3, "high": mean + 3, "counts": _bell(self.step)}
+        record.update(changes)
+        return {key: value for key, value in record.items() if value is not None}
+
+    def steps(self, count: int, **changes: Any) -> None:
+        """So many more, in all sources."""
+        self.append("".join(self._lines(count, changes)))
+
+    def append(self, text: str) -> None:
+        with open(self.directory / self.file, "a") as file:
+            file.write(text)
+
+    def add(self, index: int, **changes: Any) -> None:
+        """One record of one source."""
+        self.append(json.dumps(self.record(index, **changes)) + "\n")
+
+    def counts(self, **counts: int) -> None:
+        content = {"time": "2026-11-16T12:00:00Z", "taps": {self.tap: counts}}
+        (self.directory / "counts.json").write_text(json.dumps(content))
+
+    def _lines(self, count: int, changes: dict[str, Any]) -> Iterator[str]:
+        for _ in range(count):
+            for index in range(self.sources):
+                yield json.dumps(self.record(index, **changes)) + "\n"
+            self.step += 1
+
+
+def _bell(step: int) -> list[int]:
+    middle = BINS / 2 + 3 * math.sin(step / 20)
+    return [round(200 * math.exp(-(((at - middle) / 3) ** 2))) for at in range(BINS)]
