@@ -1,0 +1,110 @@
+"""Files that sinks write: readers find whole records and whole files only."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from opstep_server.taps.sinks.base import SinkError
+
+# A name has room for 255 bytes; some is left for what is put around it.
+_LONGEST = 150
+_UNFINISHED = ".unfinished-"
+
+
+def safe_name(text: str) -> str:
+    """A file name, another one for every text; letters, digits and `_.-~` stand for themselves."""
+    name = urllib.parse.quote(text, safe="")
+    if name.startswith("."):
+        name = "%2E" + name[1:]
+    if len(name) > _LONGEST:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{name[:_LONGEST]}~{digest[:16]}"
+    return name or "~"
+
+
+class Appended:
+    """A file that grows by whole pieces: what does not fit is cut off again."""
+
+    def __init__(self, path: Path, exclusive: bool = False) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self.path = path
+        self._file = os.open(path, flags | (os.O_EXCL if exclusive else 0), 0o666)
+        self.size = os.fstat(self._file).st_size
+
+    def append(self, data: bytes) -> None:
+        self.check()
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self.size)
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        self.size += len(data)
+
+    def check(self) -> None:
+        """Writing to a file that nobody can find any more would succeed for ever."""
+        if os.fstat(self._file).st_nlink == 0:
+            raise SinkError(f"{self.path} was removed while it was being written")
+
+    def lock(self) -> bool:
+        return _lock(self._file)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+@contextlib.contextmanager
+def whole(path: Path, scratch: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name when all of it is written, or not at all.
+
+    Until then it is in `scratch`, a folder of the same file system, under a name that readers skip.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, new = tempfile.mkstemp(dir=scratch, prefix=_UNFINISHED)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            _lock(opened.fileno())
+            yield opened
+            opened.flush()
+            os.fchmod(opened.fileno(), 0o666 & ~_umask())
+            os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def sweep(scratch: Path) -> None:
+    """Removes what processes that are gone left unfinished there."""
+    for path in scratch.glob(f"{_UNFINISHED}*"):
+        with contextlib.suppress(OSError), path.open("rb") as opened:
+            if _lock(opened.fileno()):
+                path.unlink()
+
+
+def _lock(file: int) -> bool:
+    """For as long as the file is open; False when another process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
