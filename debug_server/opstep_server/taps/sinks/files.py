@@ -47,10 +47,15 @@ class Appended:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, self.size)
+            self.cut(self.size)
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         self.size += len(data)
+
+    def cut(self, size: int) -> None:
+        """Back to what it was."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, size)
+        self.size = size
 
     def check(self) -> None:
         """Writing to a file that nobody can find any more would succeed for ever."""
@@ -58,7 +63,7 @@ class Appended:
             raise SinkError(f"{self.path} was removed while it was being written")
 
     def lock(self) -> bool:
-        return _lock(self._file)
+        return lock(self._file)
 
     def close(self) -> None:
         if self._file >= 0:
@@ -76,7 +81,7 @@ def whole(path: Path, scratch: Path) -> Iterator[BinaryIO]:
     handle, new = tempfile.mkstemp(dir=scratch, prefix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as opened:
-            _lock(opened.fileno())
+            lock(opened.fileno())
             yield opened
             opened.flush()
             os.fchmod(opened.fileno(), 0o666 & ~_umask())
@@ -91,11 +96,11 @@ def sweep(scratch: Path) -> None:
     """Removes what processes that are gone left unfinished there."""
     for path in scratch.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError), path.open("rb") as opened:
-            if _lock(opened.fileno()):
+            if lock(opened.fileno()):
                 path.unlink()
 
 
-def _lock(file: int) -> bool:
+def lock(file: int) -> bool:
     """For as long as the file is open; False when another process has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
