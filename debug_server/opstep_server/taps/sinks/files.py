@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import tempfile
+import secrets
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,18 +16,19 @@ from opstep_server.taps.sinks.base import SinkError
 
 # A name has room for 255 bytes; some is left for what is put around it.
 _LONGEST = 150
+_LONGEST_LINE = 1 << 20
 _UNFINISHED = ".unfinished-"
 
 
 def safe_name(text: str) -> str:
     """A file name, another one for every text; letters, digits and `_.-~` stand for themselves."""
-    name = urllib.parse.quote(text, safe="")
+    name = urllib.parse.quote(text, safe="", errors="surrogatepass")
     if name.startswith("."):
         name = "%2E" + name[1:]
     if len(name) > _LONGEST:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         name = f"{name[:_LONGEST]}~{digest[:16]}"
-    return name or "~"
+    return name or "%"
 
 
 class Appended:
@@ -48,7 +49,8 @@ class Appended:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
             self.cut(self.size)
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
+            error.filename = str(self.path)
+            raise
         self.size += len(data)
 
     def cut(self, size: int) -> None:
@@ -56,6 +58,15 @@ class Appended:
         with contextlib.suppress(OSError):
             os.ftruncate(self._file, size)
         self.size = size
+
+    def cut_line(self) -> None:
+        """A last line that has no end is what a crash of the machine left of it."""
+        with self.path.open("rb") as opened:
+            start = max(0, self.size - _LONGEST_LINE)
+            opened.seek(start)
+            last = opened.read()
+        if last and not last.endswith(b"\n"):
+            self.cut(start + last.rfind(b"\n") + 1)
 
     def check(self) -> None:
         """Writing to a file that nobody can find any more would succeed for ever."""
@@ -78,17 +89,18 @@ def whole(path: Path, scratch: Path) -> Iterator[BinaryIO]:
     Until then it is in `scratch`, a folder of the same file system, under a name that readers skip.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, new = tempfile.mkstemp(dir=scratch, prefix=_UNFINISHED)
+    new = scratch / f"{_UNFINISHED}{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "wb") as opened:
+        with new.open("xb") as opened:
             lock(opened.fileno())
             yield opened
             opened.flush()
-            os.fchmod(opened.fileno(), 0o666 & ~_umask())
-            os.replace(new, path)
-    except BaseException:
+            new.replace(path)
+    except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(new)
+            new.unlink()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
         raise
 
 
@@ -107,9 +119,3 @@ def lock(file: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
