@@ -31,6 +31,15 @@ def replace_unknown() -> None:
             stream.reconfigure(errors="opstep")
 
 
+def writable(text: str) -> bool:
+    """Whether the terminal has all these characters."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def _instead(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import signal
 import sys
@@ -14,8 +15,13 @@ from opstep_server.taps.view import choice
 from opstep_server.taps.view.directory import DirectoryError
 
 VIEW_EPILOG = """\
+The table follows the files as they grow. Keys: arrows and PgUp/PgDn move, Enter shows one source
+with its plot and histogram, / filters, s and S choose the statistic, o and O the order, q ends.
+Without a terminal, and with --once, the table is printed once. NO_COLOR turns colours off.
+
 examples:
-  opstep log view logs --once --filter "conv* grad" --statistic l2 --order nan
+  opstep log view logs
+  opstep log view logs --filter "conv* grad" --statistic l2 --order nan
   opstep log view logs --once | grep fc_0
 """
 
@@ -24,7 +30,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     """By what stands behind `opstep`."""
     view = argparse.ArgumentParser(
         "opstep log view",
-        description="Show what taps log to a directory.",
+        description="Show what taps log to a directory, in this terminal, while they do.",
         epilog=VIEW_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -75,5 +81,16 @@ def _view(args: argparse.Namespace) -> int:
 
     directory.check(args.directory)
     log = Log(args.directory)
-    log_once.once(log, args.filter, args.order, args.statistic)
-    return 0
+    chosen = args.filter, args.order, args.statistic
+    if args.once or not _full_screen():
+        log_once.once(log, *chosen)
+        return 0
+    from opstep_server.cli.log_view.face import Face
+
+    return asyncio.run(Face(log, *chosen).run())
+
+
+def _full_screen() -> bool:
+    """Whether there is a terminal that can do more than write lines."""
+    able = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return able and sys.stdout.isatty() and sys.stdin.isatty()

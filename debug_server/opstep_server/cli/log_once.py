@@ -31,15 +31,15 @@ def once(log: Log, words: str, order: str, statistic: str) -> None:
 
 def told(log: Log) -> Iterator[str]:
     """What one has to know of the log beside its rows."""
+    if log.problem:
+        yield log.problem
     if log.unreadable:
         lines = "line" if log.unreadable == 1 else "lines"
-        yield f"{log.unreadable:,} {lines} in {log.directory} could not be read"
+        yield f"{log.unreadable:,} {lines} could not be read"
     if log.left_out:
         yield f"{len(log.left_out):,} more sources have no row: use a directory for each run"
     if log.counts.taps and log.counts.total.dropped:
         yield describe(log.counts.total)
-    if log.problem:
-        yield log.problem
 
 
 def number(value: float) -> str:

@@ -47,7 +47,7 @@ _HOLD_SECONDS = 0.03
 # Steps of many may come faster than anybody can look at them.
 _REFRESH_SECONDS = 0.05
 _CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, ProgramCompiled, BreakpointChanged)
-_STYLE = Style.from_dict(
+STYLE = Style.from_dict(
     {
         "line": "ansibrightblack",
         "title": "bold",
@@ -110,7 +110,7 @@ class FullScreen:
             layout(
                 self._view, session.panes, self._title, self._buffer, self._prompt, self._status
             ),
-            style=_STYLE,
+            style=STYLE,
             key_bindings=self._keys(),
             full_screen=True,
             enable_page_navigation_bindings=False,

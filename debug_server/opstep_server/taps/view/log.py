@@ -137,6 +137,8 @@ class Log:
         self._records = Follower(directory, records.RECORDS, backwards=True)
         self._sources = Follower(directory, records.SOURCES)
         self._with_series = 0
+        # By names as lines have them, which is quicker.
+        self._known: dict[tuple[Any, ...], Row] = {}
 
     @property
     def files(self) -> int:
@@ -231,26 +233,34 @@ class Log:
         if not line.strip():
             return
         try:
-            parsed = records.parse(line)
-        except Unreadable:
+            fields = records.load(line)
+            get = fields.get
+            names = get("process"), get("tap"), get("op"), get("variable"), get("type")
+            row = self._known.get(names)
+            # Of most that are older only the count is of interest.
+            kept = newest or row is None or (row.series is not None and not row.series.full)
+            numbers = records.numbers_of(fields) if kept else ()
+        except (Unreadable, TypeError):  # Or a name that is a list.
             self.unreadable += 1
             return
-        self.records += 1
-        row = self._row(parsed.key, parsed.type)
         if row is None:
-            return
+            row = self._row(records.key_of(fields), records.printable(get("type", "")))
+            if row is None:
+                self.records += 1
+                return
+            self._known[names] = row
+        self.records += 1
         row.records += 1
-        numbers = parsed.numbers
-        if numbers[_NAN] > 0 or numbers[_INF] > 0:
+        if get("nan") or get("inf"):
             row.faulty += 1
+        if not kept:
+            return
         if newest or not row.last:
             row.last = numbers
             row.line = line
-            row.time = parsed.time
-        if row.series is None:
-            if not newest and self._with_series >= _DRAWN:
-                return
-            self._give_series(row)
+            row.time = str(get("time", ""))
+            if row.series is None and (newest or self._with_series < _DRAWN):
+                self._give_series(row)
         if row.series is not None:
             (row.series.append if newest else row.series.prepend)(numbers)
 
@@ -275,7 +285,3 @@ class Log:
             self._with_series -= _DRAWN // 4
         row.series = Series()
         self._with_series += 1
-
-
-_NAN = NUMBERS.index("nan")
-_INF = NUMBERS.index("inf")

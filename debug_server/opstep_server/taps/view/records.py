@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from opstep_server.taps.records import STATISTICS, Histogram
@@ -23,19 +22,8 @@ class Unreadable(ValueError):
     """It is no line of ours."""
 
 
-@dataclass(frozen=True)
-class Parsed:
-    key: Key
-    type: str
-    time: str
-    # By the order of NUMBERS; NaN where there is none, `count` 0 where there are no statistics.
-    numbers: tuple[float, ...]
-    fields: Mapping[str, Any]
-
-
-def parse(line: bytes) -> Parsed:
-    """A record."""
-    fields = load(line)
+def numbers_of(fields: Mapping[str, Any]) -> tuple[float, ...]:
+    """A record's, in the order of NUMBERS: NaN for none, `count` 0 without statistics."""
     get = fields.get
     try:
         if get("count"):
@@ -43,18 +31,19 @@ def parse(line: bytes) -> Parsed:
         else:
             numbers = (float(get("step", math.nan)), 0.0, *_NO_STATISTICS)
         value = get("value", math.nan)
-        numbers += (float(value) if isinstance(value, (int, float)) else _special(value),)
+        number = float(value) if isinstance(value, (int, float)) else _special(value)
     except (TypeError, ValueError, OverflowError):
         raise Unreadable from None
-    return Parsed(key_of(fields), printable(get("type", "")), str(get("time", "")), numbers, fields)
+    return (*numbers, number)
 
 
 _NO_STATISTICS = (math.nan,) * (len(STATISTICS) - 1)
 
 
 def load(line: bytes) -> dict[str, Any]:
+    """A record, or a source."""
     try:
-        fields = json.loads(line)
+        fields = json.loads(line.decode())
     except (ValueError, RecursionError):
         raise Unreadable from None
     if not isinstance(fields, dict) or "tap" not in fields:

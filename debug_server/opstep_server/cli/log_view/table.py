@@ -1,0 +1,139 @@
+"""The table of sources: as many columns and rows as fit, around the one that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from opstep_server.cli import paint
+from opstep_server.cli.full.panes import Pane
+from opstep_server.cli.log_once import number, share, whole
+from opstep_server.cli.log_view.marks import Marks, cells, fit, spark
+from opstep_server.cli.paint import FAINT, FAULT, NAME, Line
+from opstep_server.taps.view.log import KEPT, Row
+
+_SPARK = 10
+_NONE = "-"
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    width: int
+    text: Callable[[Row], str]
+    # Those with the smallest find room first.
+    rank: int
+    # Names grow with the room that is left.
+    name: bool = False
+    # Whether the text is about what should not be there.
+    faulty: Callable[[Row], bool] = lambda row: False
+
+
+def _statistic(name: str, rank: int) -> _Column:
+    return _Column(
+        name.upper(), 10, lambda row: number(row.number(name)) if row.measured else "", rank,
+        faulty=lambda row: row.measured and not abs(row.number(name)) < float("inf"),
+    )  # fmt: skip
+
+
+def _count(name: str, rank: int) -> _Column:
+    return _Column(
+        name.upper(), 6, lambda row: whole(row.number(name)) if row.measured else "", rank,
+        faulty=lambda row: row.measured and row.number(name) > 0,
+    )  # fmt: skip
+
+
+_COLUMNS = (
+    _Column("PROCESS", 8, lambda row: row.process, 13, name=True),
+    _Column("TAP", 6, lambda row: row.tap, 12, name=True),
+    _Column("OP", 10, lambda row: row.op, 0, name=True),
+    _Column("VARIABLE", 8, lambda row: row.variable, 7, name=True),
+    _Column("STEP", 7, lambda row: whole(row.number("step")), 1),
+    _Column("RECORDS", 8, lambda row: str(row.records), 4),
+    _statistic("mean", 2), _statistic("std", 5), _statistic("min", 6), _statistic("max", 6),
+    _statistic("l2", 10), _count("nan", 3), _count("inf", 8),
+    _Column("ZEROS", 6, share, 9),
+)  # fmt: skip
+
+
+class TablePane(Pane):
+    active = True
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._rows: Sequence[Row] = ()
+        self.statistic = "mean"
+        # Shown when there are no rows.
+        self.empty = ""
+        self._chosen: Row | None = None
+        self._top = 0
+
+    @property
+    def chosen(self) -> Row | None:
+        return self._chosen
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """The chosen row stays so wherever it goes."""
+        self._rows = rows
+        if self._chosen not in rows:
+            self._chosen = rows[0] if rows else None
+
+    def scroll(self, rows: int) -> None:
+        if self._chosen is not None:
+            at = self._rows.index(self._chosen) + rows
+            self._chosen = self._rows[min(max(at, 0), len(self._rows) - 1)]
+
+    def rows(self, width: int, height: int) -> Sequence[Line]:
+        if not self._rows or self._chosen is None:
+            return [[(FAINT, self.empty)]]
+        room = max(height - 1, 1)
+        at = self._rows.index(self._chosen)
+        self._top = min(max(self._top, at - room + 1), at)
+        self._top = max(min(self._top, len(self._rows) - room), 0)
+        columns, drawn = self._layout(width)
+        head: Line = [("bold", "  ".join(self._cell(c.title, c, w) for c, w in columns))]
+        head.append(("bold", f"  {self.statistic}"))
+        shown = self._rows[self._top : self._top + room]
+        return [head, *(self._row(row, columns, drawn, width) for row in shown)]
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _layout(self, width: int) -> tuple[list[tuple[_Column, int]], int]:
+        """The columns that fit, with their widths; what is left is for the drawing."""
+        left = width - _SPARK
+        chosen: dict[_Column, int] = {}
+        for column in sorted(_COLUMNS, key=lambda column: column.rank):
+            needed = min(column.width, self._natural(column)) if column.name else column.width
+            if column.name and column.rank > 10 and len({column.text(r) for r in self._rows}) < 2:
+                continue  # All are of the same tap, or process.
+            if needed + 2 > left:
+                break
+            chosen[column] = needed
+            left -= needed + 2
+        for column in sorted(chosen, key=lambda column: column.rank):
+            if column.name:
+                more = min(left, self._natural(column) - chosen[column])
+                chosen[column] += max(more, 0)
+                left -= max(more, 0)
+        return [(c, chosen[c]) for c in _COLUMNS if c in chosen], min(_SPARK + left, KEPT)
+
+    def _natural(self, column: _Column) -> int:
+        texts = max((cells(column.text(row)) for row in self._rows), default=0)
+        return max(texts, len(column.title))
+
+    def _cell(self, text: str, column: _Column, width: int) -> str:
+        if column.name:
+            return fit(text, width, self._marks.more)
+        return text.rjust(width) if len(text) <= width else fit(text, width, self._marks.more)
+
+    def _row(self, row: Row, columns: list[tuple[_Column, int]], drawn: int, width: int) -> Line:
+        line: Line = []
+        for column, size in columns:
+            text = self._cell(column.text(row) or _NONE, column, size)
+            style = NAME if column.title == "OP" else FAULT if column.faulty(row) else ""
+            line += [(style, text), ("", "  ")]
+        line += spark(row.drawn(self.statistic).tolist(), drawn, self._marks)
+        if row is not self._chosen:
+            return line
+        # In one colour, as the line where the debugger stands.
+        return [("reverse", paint.plain(line).ljust(width))]
