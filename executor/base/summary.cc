@@ -1,23 +1,15 @@
 #include "base/summary.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "base/half.h"
 #include "base/wide.h"
 
-// Additions are written out in fixed lanes, so every version of OPSTEP_WIDE gives the same bits.
 namespace opstep {
 namespace {
-
-// Elements that stay in the first-level cache between the passes over them.
-constexpr int64_t kBlock = 2048;
-constexpr int kLanes = 16;
 
 // Adding one to an exponent of all ones carries into the sign bit, which was cleared: works on
 // whole vectors without a comparison.
@@ -46,153 +38,132 @@ OPSTEP_WIDE bool AllFinite64(const uint64_t* bits, int64_t n) {
   return AllFiniteBits<uint64_t>(bits, n, 0x0010000000000000u);
 }
 
+// One of the elements, and seldom an outlier.
 template <typename T>
-struct BlockStats {
-  T min, max;
-  double sum = 0, squares = 0;  // squares: of the differences from the block's mean
-  uint64_t zeros = 0;
-};
-
-// Finite elements only, n > 0.
-template <typename T>
-[[gnu::always_inline]] inline BlockStats<T> ScanBlock(const T* p, int64_t n) {
-  using Count = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  T low[kLanes], high[kLanes];
-  double sums[kLanes] = {}, squares[kLanes] = {};
-  Count zeros[kLanes] = {};
-  for (int l = 0; l < kLanes; ++l) low[l] = high[l] = p[0];
-  const int64_t whole = n - n % kLanes;
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
-      const T v = p[i + l];
-      low[l] = v < low[l] ? v : low[l];
-      high[l] = v > high[l] ? v : high[l];
-      sums[l] += static_cast<double>(v);
-      zeros[l] += v == T{0};
-    }
-  }
-  for (int64_t i = whole; i < n; ++i) {
-    const int l = static_cast<int>(i - whole);
-    low[l] = std::min(low[l], p[i]);
-    high[l] = std::max(high[l], p[i]);
-    sums[l] += static_cast<double>(p[i]);
-    zeros[l] += p[i] == T{0};
-  }
-  BlockStats<T> r{low[0], high[0]};
-  for (int l = 0; l < kLanes; ++l) {
-    r.min = std::min(r.min, low[l]);
-    r.max = std::max(r.max, high[l]);
-    r.sum += sums[l];
-    r.zeros += zeros[l];
-  }
-  const double mean = r.sum / static_cast<double>(n);
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
-      const double d = static_cast<double>(p[i + l]) - mean;
-      squares[l] += d * d;
-    }
-  }
-  for (int64_t i = whole; i < n; ++i) {
-    const double d = static_cast<double>(p[i]) - mean;
-    squares[i - whole] += d * d;
-  }
-  for (double s : squares) r.squares += s;
-  return r;
+T CenterOf(const T* p, int64_t n) {
+  const T a = p[0], b = p[n / 2], c = p[n - 1];
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
 }
 
-OPSTEP_WIDE BlockStats<float> ScanFloats(const float* p, int64_t n) { return ScanBlock(p, n); }
-OPSTEP_WIDE BlockStats<double> ScanDoubles(const double* p, int64_t n) { return ScanBlock(p, n); }
+bool FitsFloat(DType dtype) { return SizeOf(dtype) <= 2 || dtype == DType::kFloat32; }
 
-// Joins blocks by the parallel-variance rule: no cancellation, whatever the mean.
+// What is known of some of the elements. Parts are joined by the parallel-variance rule: no
+// cancellation, whatever the mean.
 class Total {
  public:
-  template <typename T>
-  void Add(const T* p, int64_t n) {
-    if (!AllFiniteOf(p, n)) {
-      T finite[kBlock];
-      int64_t kept = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        finite[kept] = p[i];
-        kept += std::isfinite(p[i]);
-        summary_.nan += std::isnan(p[i]);
-        summary_.inf += std::isinf(p[i]);
+  // 1 to kScanBlock elements.
+  void AddBlock(const Scans& scans, DType dtype, const void* p, int64_t n) {
+    if (FitsFloat(dtype)) {
+      float block[kScanBlock];
+      const float* floats = static_cast<const float*>(p);
+      if (dtype != DType::kFloat32) {
+        scans.to_floats(dtype, p, n, block);
+        floats = block;
       }
-      if (kept > 0) AddFinite(finite, kept);
-    } else if (n > 0) {
-      AddFinite(p, n);
+      const float center = CenterOf(floats, n);
+      const BlockSums sums = scans.floats(floats, n, center);
+      if (GoodInFloat(sums, static_cast<double>(n))) {
+        return AddSums(sums, static_cast<double>(n), static_cast<double>(center));
+      }
+    } else if (dtype == DType::kFloat64) {
+      const double* doubles = static_cast<const double*>(p);
+      const double center = CenterOf(doubles, n);
+      const BlockSums sums = scans.doubles(doubles, n, center);
+      if (std::isfinite(sums.squares)) return AddSums(sums, static_cast<double>(n), center);
     }
+    AddInDouble(scans, dtype, p, n);
   }
 
   // As if the elements of `next` had followed.
   void Join(const Total& next) {
-    summary_.nan += next.summary_.nan;
-    summary_.inf += next.summary_.inf;
+    nan_ += next.nan_;
+    inf_ += next.inf_;
     if (next.seen_ == 0) return;
-    summary_.zeros += next.summary_.zeros;
-    JoinMoments(next.seen_, next.mean_, next.squares_, next.summary_.min, next.summary_.max);
+    if (seen_ == 0) {
+      min_ = next.min_;
+      max_ = next.max_;
+      mean_ = next.mean_;
+    } else {
+      min_ = std::min(min_, next.min_);
+      max_ = std::max(max_, next.max_);
+      const double delta = next.mean_ - mean_;
+      const double share = next.seen_ / (seen_ + next.seen_);
+      mean_ += delta * share;
+      spread_ += delta * delta * (seen_ * share);
+    }
+    seen_ += next.seen_;
+    sum_ += next.sum_;
+    spread_ += next.spread_;
+    squares_ += next.squares_;
+    zeros_ += next.zeros_;
   }
 
-  Summary Finish(uint64_t count) {
-    summary_.count = count;
-    if (seen_ == 0) {
-      summary_.min = summary_.max = summary_.mean = summary_.std = std::nan("");
-    } else {
-      summary_.mean = mean_;
-      summary_.std = std::sqrt(squares_ / seen_);
-    }
-    return summary_;
+  Summary Finish(uint64_t count) const {
+    Summary s{.count = count, .nan = nan_, .inf = inf_, .zeros = zeros_};
+    s.min = s.max = s.mean = s.std = std::nan("");
+    if (seen_ == 0) return s;
+    s.min = min_;
+    s.max = max_;
+    // The sum of integers is exact, the mean of equal elements is.
+    s.mean = min_ == max_ ? mean_ : sum_ / seen_;
+    s.std = std::sqrt(spread_ / seen_);
+    s.l2 = std::sqrt(squares_);
+    return s;
   }
 
  private:
-  static bool AllFiniteOf(const float* p, int64_t n) {
-    return AllFinite32(reinterpret_cast<const uint32_t*>(p), n);
-  }
-  static bool AllFiniteOf(const double* p, int64_t n) {
-    return AllFinite64(reinterpret_cast<const uint64_t*>(p), n);
-  }
-  static BlockStats<float> Scan(const float* p, int64_t n) { return ScanFloats(p, n); }
-  static BlockStats<double> Scan(const double* p, int64_t n) { return ScanDoubles(p, n); }
-
-  template <typename T>
-  void AddFinite(const T* p, int64_t n) {
-    const BlockStats<T> block = Scan(p, n);
-    const double size = static_cast<double>(n);
-    summary_.zeros += block.zeros;
-    JoinMoments(size, block.sum / size, block.squares, block.min, block.max);
+  // The sums in float will do: all elements are finite, no square was too large or too small for a
+  // float, and the center is within two deviations of the mean, so that little cancels. A center
+  // that is one of the elements mostly is.
+  static bool GoodInFloat(const BlockSums& s, double n) {
+    if (s.min == s.max && s.squares == 0) return true;
+    return std::isfinite(s.squares) && s.squares > 0x1p-100 * n &&
+           s.squares <= 5 * (s.squares - s.sum * (s.sum / n));
   }
 
-  void JoinMoments(double size, double mean, double squares, double min, double max) {
-    const double delta = mean - mean_;
-    summary_.min = seen_ == 0 ? min : std::min(summary_.min, min);
-    summary_.max = seen_ == 0 ? max : std::max(summary_.max, max);
-    squares_ += squares + (seen_ == 0 ? 0 : delta * delta * (seen_ * size / (seen_ + size)));
-    mean_ = seen_ == 0 ? mean : mean_ + delta * (size / (seen_ + size));
-    seen_ += size;
+  void AddInDouble(const Scans& scans, DType dtype, const void* p, int64_t n) {
+    double block[kScanBlock];
+    scans.to_doubles(dtype, p, n, block);
+    const Cleaned cleaned = IsFloat(dtype) ? scans.clean(block, n) : Cleaned{.finite = block[0]};
+    nan_ += cleaned.nan;
+    inf_ += cleaned.inf;
+    // Those that were replaced differ by nothing from the center and must not count elsewhere.
+    const uint64_t replaced = cleaned.nan + cleaned.inf;
+    const uint64_t kept = static_cast<uint64_t>(n) - replaced;
+    if (kept == 0) return;
+    BlockSums sums = scans.doubles(block, n, cleaned.finite);
+    if (cleaned.finite == 0) sums.zeros -= replaced;
+    AddSums(sums, static_cast<double>(kept), cleaned.finite);
   }
 
-  Summary summary_;
-  double seen_ = 0, mean_ = 0, squares_ = 0;
+  // The center is one of the n elements, so what cancels here is at most n + 1 times what is left.
+  void AddSums(const BlockSums& s, double n, double center) {
+    Total block;
+    const double spread = s.squares - s.sum * (s.sum / n);
+    block.seen_ = n;
+    block.mean_ = center + s.sum / n;
+    block.sum_ = n * center + s.sum;
+    block.spread_ = spread < 0 ? 0 : spread;
+    block.squares_ = s.squares + center * (2 * s.sum + n * center);
+    block.min_ = s.min;
+    block.max_ = s.max;
+    block.zeros_ = s.zeros;
+    Join(block);
+  }
+
+  // Of the finite elements; spread is the sum of squares of the differences from their mean.
+  double seen_ = 0, mean_ = 0, sum_ = 0, spread_ = 0, squares_ = 0;
+  double min_ = 0, max_ = 0;
+  uint64_t zeros_ = 0, nan_ = 0, inf_ = 0;
 };
 
-template <typename C, typename T, typename F>
-Total TotalAs(const T* data, int64_t n, F convert) {
+Total TotalOf(const Scans& scans, DType dtype, const char* p, int64_t n) {
   Total total;
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t size = std::min(kBlock, n - i);
-    if constexpr (std::is_same_v<C, T>) {
-      total.Add(data + i, size);
-    } else {
-      C block[kBlock];
-      for (int64_t j = 0; j < size; ++j) block[j] = convert(data[i + j]);
-      total.Add(block, size);
-    }
+  const int64_t size = static_cast<int64_t>(SizeOf(dtype));
+  for (int64_t i = 0; i < n; i += kScanBlock) {
+    total.AddBlock(scans, dtype, p + i * size, std::min(kScanBlock, n - i));
   }
   return total;
-}
-
-template <typename C, typename T>
-Total TotalAs(const Tensor& t) {
-  return TotalAs<C>(t.as<T>(), t.numel, [](T v) { return static_cast<C>(v); });
 }
 
 template <typename T, typename F>
@@ -210,56 +181,25 @@ NonFinite Count(const T* p, int64_t n, F to_float) {
   return r;
 }
 
-Total TotalOf(const Tensor& t) {
-  switch (t.dtype) {
-    case DType::kFloat32:
-      return TotalAs<float, float>(t);
-    case DType::kFloat64:
-      return TotalAs<double, double>(t);
-    case DType::kFloat16:
-      return TotalAs<float>(t.as<uint16_t>(), t.numel, HalfToFloat);
-    case DType::kBFloat16:
-      return TotalAs<float>(t.as<uint16_t>(), t.numel, BFloat16ToFloat);
-    case DType::kInt8:
-      return TotalAs<float, int8_t>(t);
-    case DType::kInt16:
-      return TotalAs<float, int16_t>(t);
-    case DType::kInt32:
-      return TotalAs<double, int32_t>(t);
-    case DType::kInt64:
-      return TotalAs<double, int64_t>(t);
-    case DType::kUInt8:
-      return TotalAs<float, uint8_t>(t);
-    // Read as bytes: whatever a kernel wrote counts as true when it is not zero.
-    case DType::kBool:
-      return TotalAs<float>(t.as<uint8_t>(), t.numel, [](uint8_t v) { return v ? 1.f : 0.f; });
-    case DType::kNone:
-      break;
-  }
-  return {};
-}
-
 }  // namespace
 
-Summary Summarize(const Tensor& t, const EachPiece& each) {
+Summary Summarize(const Tensor& t, const EachPiece& each, Instructions instructions) {
   if (!t) return Total().Finish(0);
+  const Scans& scans = ScansFor(instructions);
   constexpr int64_t kPiece = 1 << 21;
-  std::vector<Total> totals(static_cast<size_t>((t.numel + kPiece - 1) / kPiece));
+  const int64_t pieces = (t.numel + kPiece - 1) / kPiece;
   const auto piece = [&](int64_t i) {
-    Tensor part;
-    part.dtype = t.dtype;
-    part.numel = std::min(kPiece, t.numel - i * kPiece);
-    part.data = static_cast<char*>(t.data) + static_cast<size_t>(i * kPiece) * SizeOf(t.dtype);
-    totals[static_cast<size_t>(i)] = TotalOf(part);
+    const char* p = t.as<char>() + static_cast<size_t>(i * kPiece) * SizeOf(t.dtype);
+    return TotalOf(scans, t.dtype, p, std::min(kPiece, t.numel - i * kPiece));
   };
-  const int64_t pieces = static_cast<int64_t>(totals.size());
-  if (each && pieces > 1) {
-    each(pieces, piece);
-  } else {
-    for (int64_t i = 0; i < pieces; ++i) piece(i);
-  }
   Total total;
-  for (const Total& next : totals) total.Join(next);
+  if (each && pieces > 1) {
+    std::vector<Total> totals(static_cast<size_t>(pieces));
+    each(pieces, [&](int64_t i) { totals[static_cast<size_t>(i)] = piece(i); });
+    for (const Total& next : totals) total.Join(next);
+  } else {
+    for (int64_t i = 0; i < pieces; ++i) total.Join(piece(i));
+  }
   return total.Finish(static_cast<uint64_t>(t.numel));
 }
 

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace opstep {
+
+// What the loops over a tensor's elements are compiled for. All give the same bits: additions are
+// in fixed lanes, and nothing is contracted to fma.
+enum class Instructions { kPortable, kAvx2, kAvx512 };
+bool MachineHas(Instructions instructions);
+// The best that the machine has.
+Instructions BestInstructions();
+
+// Elements that stay in the first-level cache between the passes over them.
+inline constexpr int64_t kScanBlock = 2048;
+
+// Of the differences d = element - center in a block; min and max are of the elements. NaN and Inf
+// make `squares` NaN or Inf.
+struct BlockSums {
+  double min, max;
+  double sum, squares;
+  uint64_t zeros;
+};
+
+struct Cleaned {
+  uint64_t nan = 0, inf = 0;
+  double finite = 0;  // the first finite element, if there is one
+};
+
+// Blocks of 1 to kScanBlock elements.
+struct Scans {
+  // One pass in float: sums of at most 32 elements a lane, joined in double. That is twice as fast
+  // as doubles all along, at the speed of memory, and good to some 1e-7 of `squares`; small
+  // integers are exact. `center` must lie among the elements, or all is lost in rounding.
+  BlockSums (*floats)(const float* p, int64_t n, float center);
+  BlockSums (*doubles)(const double* p, int64_t n, double center);
+  // Elements of a dtype as floats or doubles. A bool is 0 or 1, whatever its byte.
+  void (*to_floats)(DType dtype, const void* p, int64_t n, float* out);
+  void (*to_doubles)(DType dtype, const void* p, int64_t n, double* out);
+  // Puts the first finite element in place of all that are not.
+  Cleaned (*clean)(double* p, int64_t n);
+};
+const Scans& ScansFor(Instructions instructions);
+
+}  // namespace opstep
