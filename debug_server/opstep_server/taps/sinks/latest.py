@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opstep_server.taps.records import STATISTICS, Batch, Source
 
@@ -36,6 +36,8 @@ class Series:
     # By the names in NUMBERS; replaced, never changed.
     numbers: Mapping[str, float] = field(default_factory=dict)
     seen: float = 0.0
+    # When it began to count, in nanoseconds since 1970.
+    since: int = field(default_factory=time.time_ns)
 
 
 class Latest:
@@ -48,6 +50,7 @@ class Latest:
         # The one that was seen longest ago is the first.
         self._series: dict[tuple[str, ...], Series] = {}
         self._refused = 0
+        self.since = time.time_ns()
 
     def add(self, batch: Batch) -> None:
         records: Counter[int] = Counter()
@@ -77,7 +80,7 @@ class Latest:
         with self._lock:
             self._forget()
             series = self._series.values()
-            return [Series(s.labels, s.records, s.numbers) for s in series], self._refused
+            return [replace(one) for one in series], self._refused
 
     def _update(self, source: Source, records: int, numbers: dict[str, float] | None) -> None:
         labels = (source.tap, source.op, source.variable, source.process, source.program)
