@@ -16,6 +16,7 @@ struct Agent {
   std::mutex connecting;  // taken before `mutex`
   std::mutex mutex;
   std::shared_ptr<Session> session;
+  std::shared_ptr<Taps> taps;  // of all sessions
   // What the program itself said last; it holds for those who ring, too.
   std::optional<AgentOptions> told;
   // The wire's library was used in this process, or in the one that it was forked from.
@@ -42,7 +43,12 @@ void Disconnect(Agent& agent) {
 
 // With `connecting` held: a session that is not closed must not be dropped.
 std::shared_ptr<Session> Replace(Agent& agent, AgentOptions options) {
-  Disconnect(agent);
+  std::shared_ptr<Session> old;
+  {
+    std::lock_guard lock(agent.mutex);
+    old = std::move(agent.session);
+  }
+  if (old) old->Yield();
   std::lock_guard lock(agent.mutex);
   OPSTEP_CHECK(!agent.forked,
                "a process that was forked from a debugged one cannot be debugged: start it with "
@@ -52,7 +58,9 @@ std::shared_ptr<Session> Replace(Agent& agent, AgentOptions options) {
   static const int registered = std::atexit(DebugDisconnect);
   (void)registered;
   agent.used = true;
-  agent.session = std::make_shared<Session>(std::move(options));
+  // Taps that are set stay, with the limits that they were set under.
+  if (!agent.taps || !agent.taps->any()) agent.taps = std::make_shared<Taps>(options.taps);
+  agent.session = std::make_shared<Session>(std::move(options), agent.taps);
   return agent.session;
 }
 
@@ -108,6 +116,24 @@ AgentState DebugState() {
   std::lock_guard lock(agent.mutex);
   if (agent.told) state.policy = agent.told->policy;
   return state;
+}
+
+std::string DebugRequestTap(const std::string& text, double seconds) {
+  const auto session = Current(*the_agent);
+  OPSTEP_CHECK(session, "there is no debug server to set the tap: connect to one first");
+  return session->RequestTap(text, seconds);
+}
+
+proto::TapStatuses DebugListTaps() {
+  const auto session = Current(*the_agent);
+  return session ? session->ListTaps() : proto::TapStatuses();
+}
+
+void DebugDropTap(const std::string& uid, const std::string& who) {
+  proto::DropTaps drop;
+  drop.add_uids(uid);
+  drop.set_who(who);
+  if (const auto session = Current(*the_agent)) session->DropTaps(drop);
 }
 
 void DebugForgetAfterFork() {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "debug/python_names.h"
+#include "debug/tap_limits.h"
 #include "ir/program.h"
 
 namespace opstep {
@@ -23,6 +24,7 @@ struct AgentOptions {
   bool wait_on_disconnect = false;
   // No stop lasts longer; 0 = no limit.
   double max_pause_seconds = 0;
+  TapLimits taps;
   std::vector<std::string> argv;
   int rank = 0;
   std::string version;
@@ -50,6 +52,13 @@ void DebugRing(const std::string& address, const AgentOptions& options);
 // In a forked child, where the agent's threads do not exist: leaves the server to the parent. The
 // child can be debugged only when its parent never was: gRPC does not live on in a child.
 void DebugForgetAfterFork();
+
+// Has the server that is connected set a tap: the JSON of one in taps.toml. Waits for its uid, no
+// longer than this; without Python's lock. Throws when it cannot be set.
+std::string DebugRequestTap(const std::string& text, double seconds);
+// All taps of this process; none when it never had a server.
+proto::TapStatuses DebugListTaps();
+void DebugDropTap(const std::string& uid, const std::string& who);
 
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.
 using PythonStack = std::vector<SourceFrame> (*)();

@@ -7,42 +7,6 @@
 namespace opstep {
 namespace {
 
-std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
-
-// "; nearest lines with ops: 10, 14"
-std::string NearestLines(const std::set<uint32_t>& lines, uint32_t line) {
-  if (lines.empty()) return "";
-  const auto after = lines.lower_bound(line);
-  std::string text;
-  if (after != lines.begin()) text = std::to_string(*std::prev(after));
-  if (after != lines.end()) text += (text.empty() ? "" : ", ") + std::to_string(*after);
-  return " (nearest lines with ops: " + text + ")";
-}
-
-// It names an op without its program.
-bool NamesNoProgram(const proto::Breakpoint& spec) {
-  return (spec.has_op() && spec.op().program() == 0) ||
-         (spec.has_listing() && spec.listing().program_name().empty());
-}
-
-bool IsBlock(const proto::Breakpoint& spec) {
-  return spec.has_pattern() && spec.pattern().starts_with("block:");
-}
-
-// The names of the first few, for people.
-std::string OpsWithBlocks(const Plan& plan) {
-  constexpr size_t kMost = 4;
-  std::vector<std::string> names;
-  for (const BlockPlan& block : plan.blocks) {
-    if (block.parent < 0) continue;
-    const std::string& name = plan.blocks[block.parent].code[block.parent_index].op->name();
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i ? ", " : "") + names[i];
-  return names.size() > kMost ? text + ", …" : text;
-}
-
 // Which ops of a plan match, and where a run of them begins.
 struct Matches {
   const Plan* plan;
@@ -74,18 +38,6 @@ struct Matches {
     return b.parent < 0 || !hit[b.parent][b.parent_index];
   }
 };
-
-// A variable may be called what Python calls it.
-proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const KnownPlan& known) {
-  if (!spec.has_data() || !known.python) return spec;
-  const std::string& name = spec.data().variable();
-  for (const auto& slots : plan.slot_of) {
-    if (slots.contains(name)) return spec;
-  }
-  if (const std::string* variable = known.python->Find(plan.program_id, name))
-    spec.mutable_data()->set_variable(std::string(*variable));
-  return spec;
-}
 
 }  // namespace
 
@@ -127,10 +79,7 @@ void Breakpoints::Bind(const Plan& plan, KnownPlan& known) {
 void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
   const proto::Breakpoint spec = WithVariable(entry.spec, plan, known);
   const bool line = spec.where_case() == proto::Breakpoint::kLine;
-  if (NamesNoProgram(spec)) {
-    const bool of_another = entry.program && entry.program != plan.program_id;
-    if (of_another || OnlyFirstValues(plan)) return;
-  }
+  if (!entry.place.MayBeIn(spec, plan)) return;
   Matches matches(plan, *Matcher::For(spec, plan));
   if (line && !matches.Any() && (entry.ops.empty() || entry.moved)) {
     if (const uint32_t below = BlockOpBelow(plan, spec.line())) {
@@ -179,13 +128,13 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       ++bound;
     }
   }
-  entry.seen_plan = true;
+  entry.place.seen_plan = true;
   if (bound) {
     entry.unfit = unfit;
-    entry.program = plan.program_id;
-    entry.program_name = plan.program_name;
+    entry.place.program = plan.program_id;
+    entry.place.program_name = plan.program_name;
   }
-  if (entry.ops.empty()) Explain(entry, plan);
+  if (entry.ops.empty()) entry.place.Explain(entry.spec, plan);
 }
 
 // Throws when the condition cannot be asked at the op.
@@ -212,89 +161,16 @@ void Breakpoints::BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan
   (after ? work.after : work.before).push_back(std::move(binding));
 }
 
-// What to say when no op was found.
-void Breakpoints::Explain(Entry& entry, const Plan& plan) const {
-  const proto::Breakpoint& spec = entry.spec;
-  if (spec.where_case() == proto::Breakpoint::kLine) {
-    entry.lines.merge(LinesWithOps(plan, spec.line().file(), spec.gradients()));
-    entry.beside |= !spec.gradients() &&
-                    LinesWithOps(plan, spec.line().file(), true).contains(spec.line().line());
-  } else if (IsBlock(spec)) {
-    if (std::string names = OpsWithBlocks(plan); !names.empty()) entry.nearest = names;
-  } else if (spec.where_case() == proto::Breakpoint::kPattern) {
-    if (std::string near = NearestOp(plan, spec.pattern()); !near.empty()) entry.nearest = near;
-  } else if (spec.where_case() == proto::Breakpoint::kData) {
-    if (std::string near = NearestVariable(plan, spec.data().variable()); !near.empty())
-      entry.nearest = near;
-  } else if (spec.where_case() == proto::Breakpoint::kOp) {
-    if (spec.op().program() == plan.program_id) entry.program_name = plan.program_name;
-  } else if (spec.where_case() == proto::Breakpoint::kListing &&
-             (NamesNoProgram(spec) || spec.listing().program_name() == plan.program_name)) {
-    for (const BlockPlan& block : plan.blocks) {
-      for (const Instruction& instruction : block.code) {
-        const auto line = plan.listing.line_of.find(instruction.op_id);
-        if (line != plan.listing.line_of.end()) entry.lines.insert(line->second);
-      }
-    }
-  }
-}
-
-std::string Breakpoints::WhyNot(const Entry& entry) const {
-  const proto::Breakpoint& spec = entry.spec;
-  if (!entry.condition_error.empty()) {
-    return Cat("the condition '", spec.condition_text(),
-               "' cannot be used: ", entry.condition_error);
-  }
-  const std::string yet = entry.seen_plan ? "" : " yet";
-  switch (spec.where_case()) {
-    case proto::Breakpoint::kLine:
-      if (entry.beside) {
-        return Cat("only gradients and first values of parameters were made on ",
-                   BaseName(spec.line().file()), ":", spec.line().line(), " so far");
-      }
-      return Cat("no op was made on ", BaseName(spec.line().file()), ":", spec.line().line(), yet,
-                 NearestLines(entry.lines, spec.line().line()));
-    case proto::Breakpoint::kListing:
-      return Cat(
-          "no op that runs stands on line ", spec.listing().line(), " of ",
-          NamesNoProgram(spec) ? "a listing" : "program '" + spec.listing().program_name() + "'",
-          yet, NearestLines(entry.lines, spec.listing().line()));
-    case proto::Breakpoint::kPattern:
-      if (IsBlock(spec)) {
-        return Cat("no block is meant by '", spec.pattern(), "'", yet,
-                   entry.nearest.empty() ? "" : "; ops that run blocks: ", entry.nearest);
-      }
-      if (spec.pattern().starts_with("grad:")) {
-        return Cat("no gradient matches '", spec.pattern().substr(5), "'", yet,
-                   entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
-      }
-      return Cat("no op matches '", spec.pattern(), "'", yet,
-                 entry.nearest.empty() ? "" : "; nearest: ", entry.nearest);
-    case proto::Breakpoint::kOp:
-      if (NamesNoProgram(spec)) return Cat("no program runs an op #", spec.op().op(), yet);
-      return Cat("program ",
-                 entry.program_name.empty() ? std::to_string(spec.op().program())
-                                            : "'" + entry.program_name + "'",
-                 " runs no op #", spec.op().op(), yet);
-    case proto::Breakpoint::kData:
-      if (entry.nearest.empty() || entry.nearest == spec.data().variable()) {
-        return Cat("no op writes '", spec.data().variable(), "'", yet);
-      }
-      return Cat("no op writes '", spec.data().variable(), "'", yet, "; nearest: ", entry.nearest);
-    case proto::Breakpoint::WHERE_NOT_SET:
-      break;
-  }
-  return "this executor does not know that kind of breakpoint: install the same opstep on both "
-         "sides";
-}
-
 void Breakpoints::Refresh(Entry& entry) const {
   proto::BreakpointStatus& status = entry.status;
   status.set_id(entry.spec.id());
   status.set_op_count(static_cast<uint32_t>(entry.ops.size()));
   status.set_verified(!entry.ops.empty() && status.has_first());
   if (!status.verified()) {
-    status.set_message(WhyNot(entry));
+    status.set_message(entry.condition_error.empty()
+                           ? entry.place.WhyNot(entry.spec)
+                           : Cat("the condition '", entry.spec.condition_text(),
+                                 "' cannot be used: ", entry.condition_error));
   } else if (!entry.condition_failed.empty()) {
     status.set_message(
         Cat("the condition '", entry.spec.condition_text(), "' failed: ", entry.condition_failed));
@@ -306,8 +182,8 @@ void Breakpoints::Refresh(Entry& entry) const {
   } else if (entry.moved) {
     status.set_message(
         Cat("moved to line ", entry.moved, ", where the op that runs the block was made"));
-  } else if (NamesNoProgram(entry.spec)) {
-    status.set_message(Cat("bound to program '", entry.program_name, "'"));
+  } else if (Place::NamesNoProgram(entry.spec)) {
+    status.set_message(Cat("bound to program '", entry.place.program_name, "'"));
   } else {
     status.clear_message();
   }

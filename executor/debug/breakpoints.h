@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "debug.pb.h"
+#include "debug/place.h"
 #include "debug/plans.h"
 
 namespace opstep {
@@ -45,22 +46,14 @@ class Breakpoints {
     std::string condition_failed;  // of evaluating
     std::string log_problem;       // a value of the log message that cannot be had somewhere
     std::shared_ptr<HitCount> hits;
-    std::set<uint32_t> lines;  // of its file with ops
-    std::string nearest;       // op or variable
-    uint32_t moved = 0;        // the line that was taken in place of its own
-    // The one that it belongs to: of an op by number, and of what was bound though it names none.
-    uint32_t program = 0;
-    std::string program_name;
+    uint32_t moved = 0;  // the line that was taken in place of its own
+    Place place;
     std::string told;
-    bool beside = false;  // only gradients and first values are on its line
-    bool seen_plan = false;
   };
 
   void BindOne(Entry& entry, const Plan& plan, KnownPlan& known);
   void BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan& plan, int block,
               const Instruction& instruction, Binding binding, KnownPlan& known) const;
-  void Explain(Entry& entry, const Plan& plan) const;
-  std::string WhyNot(const Entry& entry) const;
   void Refresh(Entry& entry) const;
   std::vector<Entry*> InOrder();
 

@@ -244,6 +244,10 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
       WriteOwn();
     } else if (message.has_logs_taken() && accepted) {
       listener->OnLogsTaken(message.logs_taken().records());
+    } else if (message.has_taps_taken() && accepted) {
+      listener->OnTapsTaken(message.taps_taken());
+    } else if (message.has_tap_answer() && accepted) {
+      listener->OnTapAnswer(message.tap_answer());
     }
   }
   {
@@ -450,6 +454,11 @@ void Channel::Flush() {
     else
       impl_->WriteQueued(lock);
   }
+}
+
+size_t Channel::unsent() {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->queue.bytes();
 }
 
 std::string Channel::address() {

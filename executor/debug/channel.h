@@ -17,6 +17,9 @@ class ChannelListener {
   virtual void OnCommand(const proto::Command& command) = 0;
   // The server has worked in so many log records.
   virtual void OnLogsTaken(uint64_t records) = 0;
+  // Its sinks have taken a batch of tap records, or lost some of it.
+  virtual void OnTapsTaken(const proto::TapsTaken& taken) = 0;
+  virtual void OnTapAnswer(const proto::TapAnswer& answer) = 0;
   // A stream that had been welcomed ended, or (`final`) there will be no other attempt.
   virtual void OnClosed(const std::string& why, bool final) = 0;
   // There is nobody to dial: is there something that waits for the next guest?
@@ -69,6 +72,8 @@ class Channel {
   // Writes what is queued on the calling thread, which saves waking the writer; the writer does it
   // when a write is under way already, or might have to wait. Not for a thread that holds a lock.
   void Write();
+  // Bytes that wait to be written.
+  size_t unsent();
   // Waits up to a second until what was sent is written.
   void Flush();
   // Of the stream, or of the last one.

@@ -71,6 +71,15 @@ void Run(const proto::Command& command, CommandTarget& target) {
     case proto::Command::kSetExceptions:
       *reply.mutable_faults() = target.SetExceptions(command.set_exceptions());
       break;
+    case proto::Command::kSetTaps:
+      *reply.mutable_taps() = target.SetTaps(command.set_taps());
+      break;
+    case proto::Command::kDropTaps:
+      *reply.mutable_taps() = target.DropTaps(command.drop_taps());
+      break;
+    case proto::Command::kListTaps:
+      *reply.mutable_taps() = target.ListTaps();
+      break;
     case proto::Command::kResume:
       reply.mutable_done();
       return target.Resume(command.resume(), std::move(reply));

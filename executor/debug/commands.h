@@ -12,6 +12,9 @@ class CommandTarget {
   virtual ~CommandTarget() = default;
   virtual proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) = 0;
   virtual proto::FaultStatuses SetExceptions(const proto::SetExceptions& wanted) = 0;
+  virtual proto::TapStatuses SetTaps(const proto::SetTaps& wanted) = 0;
+  virtual proto::TapStatuses DropTaps(const proto::DropTaps& wanted) = 0;
+  virtual proto::TapStatuses ListTaps() = 0;
   // The answer must be on its way before the thread is: its next stop must not overtake it.
   virtual void Resume(const proto::Resume& wanted, proto::Reply answer) = 0;
   virtual void Pause(uint32_t thread) = 0;

@@ -25,6 +25,7 @@ void KnownPlan::ClearWork() {
   for (std::vector<OpFacts>& block : facts) {
     for (OpFacts& op : block) op.work.reset();
   }
+  taps.clear();
 }
 
 OpWork& KnownPlan::WorkAt(size_t block, uint32_t index) {
@@ -106,6 +107,8 @@ void Plans::Watch(const Plan& plan, const KnownPlan& known) const {
         const bool rewritten = !work->faults.empty() && facts.rewrites_input;
         if (!work->before.empty() || !work->written.empty() || rewritten) bits |= watch::kBefore;
         if (!work->after.empty() || !work->faults.empty()) bits |= watch::kAfter;
+        if (known.tapped > 0 && !work->taps_before.empty()) bits |= watch::kBefore;
+        if (known.tapped > 0 && !work->taps_after.empty()) bits |= watch::kAfter;
       }
       SetWatch(instruction, bits);
     }

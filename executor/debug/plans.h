@@ -11,6 +11,7 @@
 #include "debug/expression.h"
 #include "debug/hit_count.h"
 #include "debug/log_line.h"
+#include "debug/tap.h"
 #include "plan/plan.h"
 
 namespace opstep {
@@ -30,6 +31,15 @@ struct Binding {
   bool changed = false;
 };
 
+// A tap on one value of an instruction.
+struct TapBinding {
+  std::shared_ptr<LiveTap> tap;
+  std::shared_ptr<const TapPoint> point;
+  std::shared_ptr<const Expression> condition;  // null: always
+  uint32_t slot = 0;
+  std::shared_ptr<const Expression> value;  // in place of a slot
+};
+
 // What is to be done at one instruction. Never changed once it can be seen: threads use it without
 // the lock.
 struct OpWork {
@@ -37,6 +47,7 @@ struct OpWork {
   std::vector<uint32_t> written;     // slots that data breakpoints look at before the op runs
   std::vector<FaultBinding> faults;  // of numbers
   std::vector<FaultBinding> errors;
+  std::vector<TapBinding> taps_before, taps_after;
 };
 
 // What the debugger knows of one instruction.
@@ -58,10 +69,12 @@ struct KnownPlan {
   uint32_t program_id = 0;
   // What Python called variables when the plan was first run; null: not known.
   std::shared_ptr<const PythonNames> python;
-  std::vector<int> depth;                   // of each block
-  std::vector<std::vector<OpFacts>> facts;  // by block and index
-  bool armed = false;                       // every op is watched: someone steps or pauses
-  bool end_watched = false;                 // the last op is: someone wants to see the run's end
+  std::vector<int> depth;                      // of each block
+  std::vector<std::vector<OpFacts>> facts;     // by block and index
+  std::vector<std::shared_ptr<LiveTap>> taps;  // bound to an op of it
+  int tapped = 0;                              // runs under way that a tap is to look at
+  bool armed = false;                          // every op is watched: someone steps or pauses
+  bool end_watched = false;                    // the last op is: someone wants to see the run's end
 
   const OpFacts& At(const Activation& where) const {
     return facts[where.block][where.instruction->index];

@@ -15,6 +15,9 @@ using Clock = std::chrono::steady_clock;
 
 std::atomic<uint64_t> sessions{0};
 
+// How long a process that ends waits for what its taps made to be taken.
+constexpr std::chrono::milliseconds kLastRecords{2000};
+
 // Another one in a forked child.
 const std::string& Identity() {
   static std::string identity;
@@ -46,7 +49,7 @@ proto::Hello MakeHello(const AgentOptions& options) {
 
 }  // namespace
 
-Session::Session(AgentOptions options)
+Session::Session(AgentOptions options, std::shared_ptr<Taps> taps)
     : options_(std::move(options)),
       policy_(PolicyNamed(options_.policy)),
       id_(++sessions),
@@ -57,7 +60,8 @@ Session::Session(AgentOptions options)
         proto::FromExecutor message;
         *message.mutable_logs() = std::move(logs);
         channel_->Send(std::move(message));
-      }) {
+      }),
+      taps_(std::move(taps)) {
   OPSTEP_CHECK(policy_ != proto::POLICY_UNSPECIFIED,
                "the debugger's policy is full, observe or log-only, not '", options_.policy, "'");
 }
@@ -68,22 +72,45 @@ void Session::Start() {
   wait_until_ = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
   // The hook is there before the server is, so that the first run finds it and waits.
   settled_ = options_.wait_seconds <= 0;
-  if (!settled_) SetHook(shared_from_this());
+  if (!settled_ || taps_->any()) SetHook(shared_from_this());
   channel_->Start();
 }
 
-void Session::Close() {
+void Session::Yield() {
   if (abandoned_) return;
   logs_.Close();
   {
     Lock lock(mutex_);
     wanted_ = false;
     settled_ = true;
+    Leave(true);
+    SetHook(nullptr);
+    plans_.Clear();
+  }
+  welcomed_.notify_all();
+  channel_->Close();
+}
+
+void Session::Close() {
+  if (abandoned_) return;
+  logs_.Close();
+  const uint64_t lost = taps_->sender().Close(kLastRecords);
+  if (lost > 0) {
+    std::fprintf(stderr, "opstep: %llu tap records were lost: no sink took them in time\n",
+                 static_cast<unsigned long long>(lost));
+  }
+  {
+    Lock lock(mutex_);
+    wanted_ = false;
+    settled_ = true;
     if (connected_) {
       proto::FromExecutor message;
+      *message.mutable_tap_statuses() = taps_->Tell();
+      if (message.tap_statuses().statuses_size() > 0) channel_->Send(std::move(message));
       message.mutable_goodbye();
       channel_->Send(std::move(message));
     }
+    taps_->Clear();
     Leave(true);
   }
   welcomed_.notify_all();
@@ -126,10 +153,16 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
     breakpoints_.Replace(wanted);
     if (MayStop(policy_)) faults_.Replace(welcome.exceptions());
     if (welcome.stop_on_entry() && MayStop(policy_)) stop_next_ = proto::STOP_ENTRY;
+    if (welcome.has_taps()) taps_->Replace(welcome.taps());
+    taps_->sender().Connect(
+        {[this](proto::FromExecutor&& message) { channel_->Send(std::move(message)); },
+         [this] { return channel_->unsent(); }});
     if (welcome.present())
       Arrive();
     else
-      SetHook(nullptr);
+      Settle();
+    TellPrograms();
+    SendChanges();
     for (const proto::BreakpointStatus& status : refused) {
       proto::FromExecutor message;
       *message.mutable_breakpoint()->mutable_status() = status;
@@ -142,7 +175,7 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
 // Somebody uses the server.
 void Session::Arrive() {
   attached_ = true;
-  SetHook(shared_from_this());
+  Settle();
   // Threads that waited for a server to come back are still where they were.
   for (auto& [id, thread] : threads_) {
     if (!thread->stopped) continue;
@@ -151,14 +184,29 @@ void Session::Arrive() {
     *message.mutable_stopped() = Announce(*thread).stop;
     channel_->Send(std::move(message));
   }
+  TellPrograms();
   SendChanges();
+}
+
+void Session::Settle() {
+  if (attached_ || taps_->any()) {
+    if (!attached_) {
+      plans_.ForEach(
+          [](const Plan&, KnownPlan& known) { known.armed = known.end_watched = false; });
+    }
+    BindAll();
+    SetHook(shared_from_this());
+    return;
+  }
+  SetHook(nullptr);
+  plans_.Clear();
+  for (auto& [id, thread] : threads_) thread->tapped = 0;
 }
 
 // Nobody does any more: as without a server, but what it was told stays known to it.
 void Session::Depart() {
   attached_ = false;
-  SetHook(nullptr);
-  plans_.Clear();
+  Settle();
   stop_next_.reset();
   for (auto& [id, thread] : threads_) {
     thread->stepper.Cancel();
@@ -198,7 +246,7 @@ void Session::OnClosed(const std::string& why, bool final) {
   if (connected_)
     Leave(!options_.wait_on_disconnect || !wanted_);
   else if (final)
-    SetHook(nullptr);
+    Settle();
   lock.unlock();
   welcomed_.notify_all();
 }
@@ -221,7 +269,7 @@ void Session::WaitForWelcome() {
   }
   if (settled_) return;
   settled_ = true;
-  SetHook(nullptr);
+  Settle();
   std::fprintf(stderr, "opstep: no debug server answers at %s: running without it, and trying on\n",
                options_.address.c_str());
 }
@@ -230,10 +278,11 @@ void Session::WaitForWelcome() {
 void Session::Leave(bool go_on) {
   attached_ = connected_ = false;
   server_.clear();
-  SetHook(nullptr);
-  plans_.Clear();
   breakpoints_.Clear();
   faults_.Clear();
+  taps_->sender().Disconnect();
+  taps_->ServerGone();
+  Settle();
   logs_.Clear();
   told_programs_.clear();
   stop_next_.reset();
@@ -260,21 +309,31 @@ KnownPlan& Session::Know(const Plan& plan, std::shared_ptr<const PythonNames> py
   KnownPlan& known = plans_.Add(plan);
   known.python = std::move(python);
   Bind(plan, known);
-  const auto told = told_programs_.find(plan.program_id);
-  if (told == told_programs_.end() || told->second != plan.program_version) {
-    told_programs_[plan.program_id] = plan.program_version;
-    proto::FromExecutor message;
-    *message.mutable_program() = Describe(plan);
-    channel_->Send(std::move(message));
-  }
+  TellProgram(plan);
   SendChanges();
   return known;
 }
 
+void Session::TellProgram(const Plan& plan) {
+  const auto told = told_programs_.find(plan.program_id);
+  if (told != told_programs_.end() && told->second == plan.program_version) return;
+  told_programs_[plan.program_id] = plan.program_version;
+  proto::FromExecutor message;
+  *message.mutable_program() = Describe(plan);
+  channel_->Send(std::move(message));
+}
+
+void Session::TellPrograms() {
+  plans_.ForEach([&](const Plan& plan, KnownPlan&) { TellProgram(plan); });
+}
+
 void Session::Bind(const Plan& plan, KnownPlan& known) {
   known.ClearWork();
-  breakpoints_.Bind(plan, known);
-  faults_.Bind(plan, known);
+  if (attached_) {
+    breakpoints_.Bind(plan, known);
+    faults_.Bind(plan, known);
+  }
+  taps_->Bind(plan, known);
   plans_.Watch(plan, known);
 }
 
@@ -311,6 +370,11 @@ void Session::SendChanges() {
   if (auto faults = faults_.TakeChanges()) {
     proto::FromExecutor message;
     *message.mutable_faults() = std::move(*faults);
+    channel_->Send(std::move(message));
+  }
+  if (proto::TapStatuses taps = taps_->TakeChanges(); taps.statuses_size() > 0) {
+    proto::FromExecutor message;
+    *message.mutable_tap_statuses() = std::move(taps);
     channel_->Send(std::move(message));
   }
 }

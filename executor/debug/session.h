@@ -17,12 +17,14 @@
 #include "debug/filters.h"
 #include "debug/log_queue.h"
 #include "debug/plans.h"
+#include "debug/taps.h"
 #include "debug/threads.h"
 #include "runtime/hook.h"
 
 namespace opstep {
 
-// One connect: the process's Hook while a server is attached, and what its commands act on.
+// One connect: the process's Hook while a server is attached or there are taps, and what commands
+// act on.
 //
 // Threads: it has none of its own but that of the LogQueue. The channel's reader calls the
 // ChannelListener and CommandTarget parts and never waits there for a run. The user's threads call
@@ -34,15 +36,24 @@ class Session final : public Hook,
                       public CommandTarget,
                       public std::enable_shared_from_this<Session> {
  public:
-  explicit Session(AgentOptions options);
+  Session(AgentOptions options, std::shared_ptr<Taps> taps);
   void Start();
+  // Taps have ended too, and what they made is sent or counted.
   void Close();
+  // The same, but taps stay, for another session.
+  void Yield();
   // In a forked child: nothing here is touched again.
   void Abandon();
   AgentState state();
   // See Channel::Invite.
   Channel::Invited Invite(const std::string& address) { return channel_->Invite(address); }
 
+  // Asks the server for a tap, as opstep.debug.tap() does, and waits for its uid. Throws.
+  std::string RequestTap(const std::string& text, double seconds);
+  proto::TapStatuses ListTaps() override;
+  proto::TapStatuses DropTaps(const proto::DropTaps& wanted) override;
+
+  bool Inspects() const override { return attached_; }
   void EnterBlock(const FrameView& frame) override;
   void BeforeOp(FrameEditor& frame) override;
   void AfterOp(FrameEditor& frame) override;
@@ -51,11 +62,14 @@ class Session final : public Hook,
   void OnWelcome(const proto::Welcome& welcome) override;
   void OnCommand(const proto::Command& command) override;
   void OnLogsTaken(uint64_t records) override { logs_.Taken(records); }
+  void OnTapsTaken(const proto::TapsTaken& taken) override { taps_->sender().Taken(taken); }
+  void OnTapAnswer(const proto::TapAnswer& answer) override;
   void OnClosed(const std::string& why, bool final) override;
   bool WaitsForGuest() override;
 
   proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) override;
   proto::FaultStatuses SetExceptions(const proto::SetExceptions& wanted) override;
+  proto::TapStatuses SetTaps(const proto::SetTaps& wanted) override;
   void Resume(const proto::Resume& wanted, proto::Reply answer) override;
   void Pause(uint32_t thread) override;
   void Detach(proto::Reply answer) override;
@@ -76,10 +90,15 @@ class Session final : public Hook,
   // session.cc and session_commands.cc; all but WaitForWelcome with the lock held.
   void WaitForWelcome();
   void Leave(bool go_on);
+  // The session is the hook while it has something to do; what it does not look at any more is
+  // bound anew, without it.
+  void Settle();
   void Arrive();
   void Depart();
   ThreadState& Announce(ThreadState& thread);
   KnownPlan& Know(const Plan& plan, std::shared_ptr<const PythonNames> python = nullptr);
+  void TellProgram(const Plan& plan);
+  void TellPrograms();
   void Bind(const Plan& plan, KnownPlan& known);
   void BindAll();
   void Arm(const Plan& plan, KnownPlan& known);
@@ -89,6 +108,13 @@ class Session final : public Hook,
 
   // session_hook.cc
   ThreadState& ThisThread();
+  // A block that began while only taps looked has not kept its values.
+  bool Debugs(const FrameView& frame) const {
+    return attached_ && frame.shape() == PlanShape::kInspect;
+  }
+  void StartTaps(ThreadState& thread, const FrameView& frame, KnownPlan& known);
+  void EndTaps(ThreadState& thread);
+  void RunTaps(const FrameView& frame);
   void Visit(const std::vector<Binding>& bindings, ThreadState& thread, const FrameView& frame,
              Request* request);
   bool Holds(const Binding& binding, const FrameView& frame, Request* request);
@@ -101,8 +127,9 @@ class Session final : public Hook,
   const uint64_t id_;
   std::unique_ptr<Channel> channel_;
   std::atomic<bool> abandoned_{false};
-  // There is a server and somebody uses it: the session is the hook.
+  // There is a server and somebody uses it.
   std::atomic<bool> attached_{false};
+
   // Nobody waits for the first welcome any more.
   std::atomic<bool> settled_{false};
 
@@ -126,6 +153,11 @@ class Session final : public Hook,
   std::optional<proto::StopReason> stop_next_;
   // Has a lock of its own.
   LogQueue logs_;
+  const std::shared_ptr<Taps> taps_;
+  // Answers to RequestTap, by number.
+  uint64_t last_request_ = 0;
+  std::map<uint64_t, proto::TapAnswer> tap_answers_;
+  std::condition_variable tap_answered_;
 };
 
 }  // namespace opstep

@@ -90,6 +90,7 @@ ThreadState& Session::Announce(ThreadState& thread) {
 void Session::ThreadEnded(ThreadState& thread) {
   if (abandoned_) return;
   Lock lock(mutex_);
+  EndTaps(thread);
   if (thread.announced) {
     proto::FromExecutor message;
     message.mutable_thread()->set_thread(thread.id);
@@ -101,11 +102,48 @@ void Session::ThreadEnded(ThreadState& thread) {
   DisarmIfIdle();
 }
 
+// The watch bytes of a plan that taps look at are set only in runs that one of them is due in.
+void Session::StartTaps(ThreadState& thread, const FrameView& frame, KnownPlan& known) {
+  thread.taps_version = taps_->version();
+  if (taps_->Police(Clock::now())) {
+    BindAll();
+    SendChanges();
+  }
+  const bool due = taps_->Due(known, frame.step());
+  if (due && thread.tapped == frame.plan().id) return;
+  EndTaps(thread);
+  if (!due) return;
+  thread.tapped = frame.plan().id;
+  if (known.tapped++ == 0) plans_.Watch(frame.plan(), known);
+}
+
+// The run that the thread was in is over, or nobody looks at it any more.
+void Session::EndTaps(ThreadState& thread) {
+  KnownPlan* known = thread.tapped ? plans_.Find(thread.tapped) : nullptr;
+  thread.tapped = 0;
+  if (known == nullptr || --known->tapped > 0) return;
+  if (const std::shared_ptr<const Plan> plan = known->plan.lock()) plans_.Watch(*plan, *known);
+}
+
+void Session::RunTaps(const FrameView& frame) {
+  if (!taps_->any()) return;
+  const ThreadState& thread = ThisThread();
+  std::shared_ptr<const OpWork> work;
+  {
+    Lock lock(mutex_);
+    if (const KnownPlan* known = plans_.Find(frame.plan().id)) work = known->At(frame.top()).work;
+  }
+  if (work) taps_->Visit(frame.after() ? work->taps_after : work->taps_before, frame, thread.id);
+}
+
 void Session::EnterBlock(const FrameView& frame) {
   if (abandoned_) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
-    if (!frame.top().parent) {
+    // A body of a loop is entered often: with taps alone there is nothing new about it.
+    const bool starts = !frame.top().parent;
+    if (!starts && !attached_ && settled_ && thread.taps_version == taps_->version()) return;
+    if (starts) {
       ++thread.run;
       thread.unwinding = false;
       thread.before.clear();
@@ -116,7 +154,7 @@ void Session::EnterBlock(const FrameView& frame) {
     }
     if (!settled_) WaitForWelcome();
     Lock lock(mutex_);
-    if (!attached_) return;
+    if (!attached_ && !taps_->any()) return;
     std::shared_ptr<PythonNames> python;
     if (!plans_.Find(frame.plan().id)) {
       // Conditions may use Python's names: they are bound here, or later by a thread without
@@ -125,11 +163,13 @@ void Session::EnterBlock(const FrameView& frame) {
       python = std::make_shared<PythonNames>();
       python->Read();
       lock.lock();
-      if (!attached_) return;
+      if (!attached_ && !taps_->any()) return;
     }
+    KnownPlan& known = Know(frame.plan(), std::move(python));
+    if (starts || thread.taps_version != taps_->version()) StartTaps(thread, frame, known);
+    if (!attached_) return;
     Announce(thread);
     thread.at.run = thread.run;
-    KnownPlan& known = Know(frame.plan(), std::move(python));
     if (stop_next_ || thread.pause || thread.stepper.EveryOp(thread.run)) Arm(frame.plan(), known);
   });
 }
@@ -192,7 +232,8 @@ void Session::Log(const Binding& binding, const ThreadState& thread, const Frame
 }
 
 void Session::BeforeOp(FrameEditor& frame) {
-  if (!attached_) return;
+  Guarded([&] { RunTaps(frame); });
+  if (!Debugs(frame)) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
     Request request;
@@ -241,7 +282,8 @@ void Session::BeforeOp(FrameEditor& frame) {
 }
 
 void Session::AfterOp(FrameEditor& frame) {
-  if (!attached_) return;
+  Guarded([&] { RunTaps(frame); });
+  if (!Debugs(frame)) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
     Request request;
@@ -280,7 +322,7 @@ void Session::AfterOp(FrameEditor& frame) {
 }
 
 void Session::OnError(FrameEditor& frame, const Error& error) {
-  if (!attached_) return;
+  if (!Debugs(frame)) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
     if (std::exchange(thread.unwinding, true)) return;

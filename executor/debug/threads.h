@@ -42,6 +42,8 @@ struct ThreadState {
   std::unordered_map<uint32_t, uint64_t> fired;
 
   // Guarded by the session's lock.
+  uint64_t tapped = 0;                    // the plan whose run a tap looks at, 0: none
+  std::atomic<uint64_t> taps_version{0};  // that it has seen
   bool announced = false;
   Stepper stepper;
   bool pause = false;

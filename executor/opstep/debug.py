@@ -17,8 +17,9 @@ import sys
 import threading
 import time
 
-from opstep import _core, context, credentials
+from opstep import _core, context, credentials, tap_limits
 from opstep._core import Error
+from opstep.tap_limits import limit_taps as limit_taps
 from opstep.version import __version__
 
 _ENDS = ("continue", "wait")
@@ -125,6 +126,7 @@ def _options(
         raise Error(f"policy is 'full', 'observe' or 'log-only', not '{policy}'")
     options = _core.AgentOptions()
     options.policy = policy
+    options.taps = tap_limits.limits(options.taps, policy)
     options.wait_on_disconnect = on_disconnect == "wait"
     options.max_pause = float(max_pause or 0.0)
     # Words that are no UTF-8 come as lone surrogates, which the wire cannot carry.

@@ -123,7 +123,8 @@ void Frame::OpenBlock(int block) {
     hook_epoch_ = hook_epoch.load(std::memory_order_acquire);
     hook_ = CurrentHook();
   }
-  const PlanShape wanted = hook_ == nullptr ? PlanShape::kFast : PlanShape::kInspect;
+  const bool inspects = hook_ != nullptr && hook_->Inspects();
+  const PlanShape wanted = inspects ? PlanShape::kInspect : PlanShape::kFast;
   if (!bound_[block] || shapes_[block] != wanted) UseShape(block, wanted);
   opened_[block] = true;
 }

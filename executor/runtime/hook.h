@@ -53,6 +53,9 @@ class FrameEditor : public FrameView {
 class Hook {
  public:
   virtual ~Hook() = default;
+  // Does it want every value kept? Else blocks run in their fast shape, and it sees the values that
+  // an op reads and makes at that op only. Asked at each start of a block.
+  virtual bool Inspects() const { return true; }
   // Also the place to look at a plan for the first time and set its watch bytes.
   virtual void EnterBlock(const FrameView&) {}
   virtual void BeforeOp(FrameEditor&) {}
@@ -62,8 +65,7 @@ class Hook {
   virtual void LeaveBlock(const FrameView&) {}
 };
 
-// The process's hook: every run looks for it at its start and at each start of a block. With a hook
-// the inspectable shape of a plan is run. Null takes it away; a run that is inside it keeps it
+// The process's hook: every run looks for it at its start and at each start of a block. Null takes it away; a run that is inside it keeps it
 // alive.
 void SetHook(std::shared_ptr<Hook> hook);
 std::shared_ptr<Hook> CurrentHook();

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "debug.pb.h"
+#include "debug/plans.h"
+
+namespace opstep {
+
+// Where a breakpoint or a tap is to be: what its `where` means in a plan, and what to say while no
+// op is meant by it. The agent's lock guards it.
+struct Place {
+  std::set<uint32_t> lines;  // of its file, or of its listing, with ops
+  std::string nearest;       // op or variable
+  // The one that it belongs to: of an op by number, and of what was bound though it names none.
+  uint32_t program = 0;
+  std::string program_name;
+  bool beside = false;  // only gradients and first values are on its line
+  bool seen_plan = false;
+
+  // It names an op without its program.
+  static bool NamesNoProgram(const proto::Breakpoint& spec);
+  // Is the plan one that it can mean?
+  bool MayBeIn(const proto::Breakpoint& spec, const Plan& plan) const;
+  // Learns from a plan in which no op was found.
+  void Explain(const proto::Breakpoint& spec, const Plan& plan);
+  // One sentence.
+  std::string WhyNot(const proto::Breakpoint& spec) const;
+};
+
+// A variable may be called what Python calls it.
+proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const KnownPlan& known);
+
+}  // namespace opstep

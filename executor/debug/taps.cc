@@ -1,0 +1,358 @@
+#include "debug/taps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "debug/matching.h"
+#include "ir/program.h"
+#include "ops/op.h"
+
+namespace opstep {
+namespace {
+
+constexpr std::chrono::seconds kPatrol{1};
+
+// Where the tap is to be; a gradient is a variable by another name.
+proto::Breakpoint PlaceOf(const proto::Tap& tap, const Plan& plan, const KnownPlan& known) {
+  proto::Breakpoint where = WithVariable(tap.where(), plan, known);
+  if (tap.gradient_of()) {
+    where.mutable_data()->set_variable(GradName(where.data().variable()));
+  }
+  return where;
+}
+
+// The slot of the op that a variable is in, and its name there.
+std::string SlotName(const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+                     const std::string& variable) {
+  for (const proto::Slot& slot : slots) {
+    if (std::find(slot.vars().begin(), slot.vars().end(), variable) != slot.vars().end())
+      return slot.name();
+  }
+  return "";
+}
+
+}  // namespace
+
+Taps::Taps(TapLimits limits)
+    : limits_(std::move(limits)),
+      audit_(limits_.audit_file),
+      sender_(limits_.queue_bytes),
+      looked_(TapClock::now()) {}
+
+void Taps::Refresh() {
+  ++version_;
+  any_ = std::any_of(entries_.begin(), entries_.end(),
+                     [](const auto& entry) { return !entry.second.tap->ended; });
+}
+
+void Taps::Add(const proto::Tap& spec, const std::string& server) {
+  Entry& entry = entries_[spec.uid()];
+  const std::shared_ptr<LiveTap> old = entry.tap;
+  if (old && old->spec.SerializeAsString() == spec.SerializeAsString()) return;
+  audit_.Write(spec.who(), old ? "changed" : "set", spec);
+  entry = Entry{};
+  entry.tap = std::make_shared<LiveTap>(
+      spec, server, old ? old->counters : std::make_shared<TapCounters>(),
+      old && old->spec.seconds() == spec.seconds() ? old->since : TapClock::now());
+  if (limits_.full_tensors) return;
+  if (spec.full() && !spec.has_value()) {
+    End(entry,
+        "this process does not let whole tensors be logged: take statistics, a histogram or "
+        "samples");
+  } else if (spec.samples() > TapLimits::kFew) {
+    End(entry, Cat("this process lets no more than ", TapLimits::kFew, " elements be logged"));
+  }
+}
+
+void Taps::Replace(const proto::SetTaps& wanted) {
+  std::set<std::string> kept;
+  for (const proto::Tap& spec : wanted.taps()) {
+    kept.insert(spec.uid());
+    Add(spec, wanted.server());
+  }
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    if (it->second.tap->server != wanted.server() || kept.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    it->second.tap->ended = true;
+    audit_.Write(it->second.tap->spec.who(), "removed", it->second.tap->spec);
+    it = entries_.erase(it);
+  }
+  Refresh();
+}
+
+void Taps::Drop(const proto::DropTaps& wanted) {
+  for (const std::string& uid : wanted.uids()) {
+    const auto it = entries_.find(uid);
+    if (it == entries_.end()) continue;
+    it->second.tap->ended = true;
+    audit_.Write(wanted.who(), "removed", it->second.tap->spec);
+    entries_.erase(it);
+  }
+  Refresh();
+}
+
+void Taps::Clear() {
+  for (auto& [uid, entry] : entries_) {
+    entry.tap->ended = true;
+    audit_.Write("opstep", "removed", entry.tap->spec, "the process left the debug server");
+  }
+  entries_.clear();
+  Refresh();
+}
+
+bool Taps::ServerGone() {
+  bool any = false;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    if (!it->second.tap->spec.with_server()) {
+      ++it;
+      continue;
+    }
+    it->second.tap->ended = true;
+    audit_.Write(it->second.tap->spec.who(), "removed", it->second.tap->spec, "its server is gone");
+    it = entries_.erase(it);
+    any = true;
+  }
+  Refresh();
+  return any;
+}
+
+void Taps::End(Entry& entry, std::string why) {
+  entry.tap->ended = true;
+  entry.tap->why = std::move(why);
+  audit_.Write("opstep", "ended", entry.tap->spec, entry.tap->why);
+}
+
+// ---- binding ------------------------------------------------------------------------------------
+
+void Taps::Bind(const Plan& plan, KnownPlan& known) {
+  for (auto& [uid, entry] : entries_) {
+    if (!entry.tap->ended) BindOne(entry, plan, known);
+  }
+}
+
+void Taps::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
+  const proto::Breakpoint where = PlaceOf(entry.tap->spec, plan, known);
+  if (!entry.place.MayBeIn(where, plan)) return;
+  const std::unique_ptr<Matcher> matcher = Matcher::For(where, plan);
+  const size_t before = entry.ops.size();
+  bool bound = false;
+  for (size_t block = 0; block < plan.blocks.size(); ++block) {
+    for (const Instruction& instruction : plan.blocks[block].code) {
+      if (IsQuiet(*instruction.op) || !matcher->Matches(*instruction.op)) continue;
+      if (!limits_.Allows(*instruction.op)) {
+        ++entry.forbidden;
+        continue;
+      }
+      try {
+        BindAt(entry, where, plan, static_cast<int>(block), instruction, known);
+        entry.ops.emplace(plan.program_id, instruction.op_id);
+        bound = true;
+      } catch (const Error& error) {
+        entry.problem = error.what();
+      }
+    }
+  }
+  entry.place.seen_plan = true;
+  if (bound) {
+    known.taps.push_back(entry.tap);
+    entry.place.program = plan.program_id;
+    entry.place.program_name = plan.program_name;
+  } else if (before == 0) {
+    entry.place.Explain(where, plan);
+  }
+}
+
+// Throws when its value or condition cannot be had at the op.
+void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan, int block,
+                  const Instruction& instruction, KnownPlan& known) {
+  const proto::Tap& spec = entry.tap->spec;
+  const auto bind = [&](const proto::Expr& expr) {
+    return Expression::Bind(expr, plan, block, instruction.op, known.python.get());
+  };
+  TapBinding made;
+  made.tap = entry.tap;
+  if (spec.has_condition()) made.condition = bind(spec.condition());
+  OpWork& work = known.WorkAt(static_cast<size_t>(block), instruction.index);
+  if (spec.has_value()) {
+    made.value = bind(spec.value());
+    made.point = PointOf(entry, plan, block, instruction, 0);
+    // What an op reads may be gone after it: outputs are waited for only where they are wanted.
+    const bool after = made.value->needs_outputs() ||
+                       (made.condition && made.condition->needs_outputs()) || where.has_data();
+    (after ? work.taps_after : work.taps_before).push_back(std::move(made));
+    return;
+  }
+  const auto add = [&](const uint32_t* from, size_t n, std::vector<TapBinding>& to) {
+    const uint32_t only = where.has_data() ? plan.FindSlot(block, where.data().variable()) : 0;
+    for (const uint32_t* slot = from; slot != from + n; ++slot) {
+      const SlotPlan& of = plan.slots[*slot];
+      if (*slot == 0 || of.storage == Storage::kStack || (only && *slot != only)) continue;
+      if (std::find(from, slot, *slot) != slot) continue;  // x * x
+      TapBinding each = made;
+      each.slot = *slot;
+      each.point = PointOf(entry, plan, block, instruction, *slot);
+      to.push_back(std::move(each));
+    }
+  };
+  if (spec.inputs()) add(instruction.args, instruction.n_in, work.taps_before);
+  if (spec.outputs() || !spec.inputs()) {
+    add(instruction.args + instruction.n_in, instruction.n_out, work.taps_after);
+  }
+}
+
+std::shared_ptr<const TapPoint> Taps::PointOf(const Entry& entry, const Plan& plan, int block,
+                                              const Instruction& instruction, uint32_t slot) {
+  const proto::OpDesc& op = *instruction.op;
+  const proto::Tap& spec = entry.tap->spec;
+  proto::TapSource source;
+  source.set_tap(spec.uid());
+  source.set_tap_name(spec.name());
+  source.set_program(plan.program_id);
+  source.set_program_name(plan.program_name);
+  source.set_op(op.id());
+  source.set_op_name(op.name());
+  source.set_op_type(op.type());
+  source.set_block(static_cast<uint32_t>(block));
+  source.set_gradient(op.forward_op() != 0);
+  if (slot) {
+    const SlotPlan& of = plan.slots[slot];
+    source.set_variable(of.name);
+    const std::string output = SlotName(op.outputs(), of.name);
+    source.set_slot(output.empty() ? SlotName(op.inputs(), of.name) : output);
+    source.set_dtype(static_cast<proto::DataType>(of.type.dtype));
+    for (const int64_t size : of.type.dims) source.add_dims(size);
+  } else {
+    source.set_variable(spec.value_text());
+  }
+  for (const SourceFrame& frame : plan.StackOf(op)) {
+    source.mutable_line()->set_file(frame.file);
+    source.mutable_line()->set_line(frame.line);
+    source.mutable_line()->set_function(frame.function);
+    break;
+  }
+  std::shared_ptr<const TapPoint>& known = points_[source.SerializeAsString()];
+  if (!known) {
+    source.set_source(++last_point_);
+    known = std::make_shared<TapPoint>(entry.tap->counters, std::move(source));
+  }
+  return known;
+}
+
+bool Taps::Due(const KnownPlan& known, uint64_t step) const {
+  return std::any_of(known.taps.begin(), known.taps.end(),
+                     [&](const auto& tap) { return tap->Due(step); });
+}
+
+bool Taps::EndThoseOver(TapClock::time_point now) {
+  bool ended = false;
+  for (auto& [uid, entry] : entries_) {
+    if (entry.tap->ended) continue;
+    if (std::string why = entry.tap->Over(now); !why.empty()) {
+      End(entry, std::move(why));
+      ended = true;
+    }
+  }
+  if (ended) Refresh();
+  return ended;
+}
+
+bool Taps::Police(TapClock::time_point now) {
+  bool ended = EndThoseOver(now);
+  if (now - looked_ < kPatrol) return ended;
+  const double seconds = std::chrono::duration<double>(now - looked_).count();
+  looked_ = now;
+  double time = 0, bytes = 0;
+  Entry* slowest = nullptr;
+  Entry* largest = nullptr;
+  double slowest_time = 0, largest_bytes = 0;
+  for (auto& [uid, entry] : entries_) {
+    if (entry.tap->ended) continue;
+    const double own_time =
+        static_cast<double>(entry.tap->nanoseconds.exchange(0)) * 1e-9 / seconds;
+    const double own_bytes = static_cast<double>(entry.tap->bytes.exchange(0)) / seconds;
+    time += own_time;
+    bytes += own_bytes;
+    if (own_time > slowest_time) slowest_time = own_time, slowest = &entry;
+    if (own_bytes > largest_bytes) largest_bytes = own_bytes, largest = &entry;
+  }
+  // The one that does most: the others may well stay.
+  if (limits_.cpu_share > 0 && time > limits_.cpu_share && slowest && !slowest->tap->ended) {
+    const auto percent = [](double share) { return std::max(0.1, std::round(share * 1000) / 10); };
+    End(*slowest,
+        Cat("switched off: it took ", percent(slowest_time), " % of the time, all taps ",
+            percent(time), " %, and this process gives them ", percent(limits_.cpu_share), " %"));
+    ended = true;
+  }
+  if (limits_.bytes_per_second > 0 && bytes > limits_.bytes_per_second && largest &&
+      !largest->tap->ended) {
+    const auto rounded = [](double n) { return static_cast<uint64_t>(n); };
+    End(*largest, Cat("switched off: it made ", rounded(largest_bytes),
+                      " bytes a second, all taps ", rounded(bytes),
+                      ", and this process lets them make ", rounded(limits_.bytes_per_second)));
+    ended = true;
+  }
+  if (ended) Refresh();
+  return ended;
+}
+
+// ---- telling ------------------------------------------------------------------------------------
+
+proto::TapStatus Taps::StatusOf(const Entry& entry) const {
+  const LiveTap& tap = *entry.tap;
+  proto::TapStatus status;
+  status.set_uid(tap.spec.uid());
+  status.set_name(tap.spec.name());
+  status.set_who(tap.spec.who());
+  status.set_server(tap.server);
+  status.set_op_count(static_cast<uint32_t>(entry.ops.size()));
+  if (tap.ended) {
+    status.set_ended(tap.why);
+  } else if (entry.ops.empty() && !entry.problem.empty()) {
+    status.set_message(entry.problem);
+  } else if (entry.ops.empty() && entry.forbidden > 0) {
+    status.set_message("this process does not let these ops be logged (its list of allowed ops)");
+  } else if (entry.ops.empty()) {
+    status.set_message(entry.place.WhyNot(tap.spec.where()));
+  } else if (!entry.problem.empty()) {
+    status.set_message(Cat("not at all of the ops: ", entry.problem));
+  } else if (tap.failed) {
+    status.set_message(
+        Cat("the condition '", tap.spec.condition_text(), "' failed: ", tap.failure));
+  } else if (entry.forbidden > 0) {
+    status.set_message("some of the ops may not be logged (this process's list of allowed ops)");
+  }
+  return status;
+}
+
+proto::TapStatuses Taps::Tell(bool audit) {
+  EndThoseOver(TapClock::now());
+  proto::TapStatuses all;
+  for (auto& [uid, entry] : entries_) {
+    proto::TapStatus status = StatusOf(entry);
+    entry.told = status.SerializeAsString();
+    entry.tap->counters->Fill(uid, status.mutable_counts());
+    *all.add_statuses() = std::move(status);
+  }
+  if (audit) {
+    for (const std::string& line : audit_.lines()) all.add_audit(line);
+  }
+  return all;
+}
+
+proto::TapStatuses Taps::TakeChanges() {
+  proto::TapStatuses changes;
+  for (auto& [uid, entry] : entries_) {
+    proto::TapStatus status = StatusOf(entry);
+    std::string now = status.SerializeAsString();
+    if (now == entry.told) continue;
+    entry.told = std::move(now);
+    entry.tap->counters->Fill(uid, status.mutable_counts());
+    *changes.add_statuses() = std::move(status);
+  }
+  return changes;
+}
+
+}  // namespace opstep

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "debug/place.h"
+#include "debug/plans.h"
+#include "debug/tap_limits.h"
+#include "debug/tap_sender.h"
+#include "runtime/hook.h"
+
+namespace opstep {
+
+// The taps of this process: what logs values of ops while they run and never stops them. It
+// outlives the session that it belongs to, as taps outlive the server that set them.
+//
+// The session's lock guards it, but for Visit (tap_visit.cc), which runs use without, and the
+// sender, which has a lock of its own.
+class Taps {
+ public:
+  explicit Taps(TapLimits limits);
+
+  // Is there one that may make records?
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+  // Rises with every change.
+  uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  // Makes these all that the server has set. Bind must then be called for every known plan.
+  void Replace(const proto::SetTaps& wanted);
+  void Drop(const proto::DropTaps& wanted);
+  void Clear();
+  // The server is gone, and what was to go with it; true when that was anything.
+  bool ServerGone();
+
+  // Puts them into the work of a plan's ops.
+  void Bind(const Plan& plan, KnownPlan& known);
+  // A run of the plan begins: is a tap to look at it?
+  bool Due(const KnownPlan& known, uint64_t step) const;
+  // Looks at what taps took and made in the last second, and at the clock. True when one has ended:
+  // then all plans must be bound again.
+  bool Police(TapClock::time_point now);
+
+  // On the thread that runs, without the lock.
+  void Visit(const std::vector<TapBinding>& bindings, const FrameView& frame, uint32_t thread);
+
+  proto::TapStatuses Tell(bool audit = false);
+  // Those whose status, but for the counts, differs from what was told last.
+  proto::TapStatuses TakeChanges();
+
+  TapSender& sender() { return sender_; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<LiveTap> tap;
+    Place place;
+    std::set<std::pair<uint32_t, uint32_t>> ops;  // program, op: bound
+    std::string problem;                          // of its value or condition at some op
+    size_t forbidden = 0;                         // ops that the policy keeps to itself
+    std::string told;
+  };
+
+  void Add(const proto::Tap& spec, const std::string& server);
+  void End(Entry& entry, std::string why);
+  bool EndThoseOver(TapClock::time_point now);
+  void BindOne(Entry& entry, const Plan& plan, KnownPlan& known);
+  void BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan, int block,
+              const Instruction& instruction, KnownPlan& known);
+  std::shared_ptr<const TapPoint> PointOf(const Entry& entry, const Plan& plan, int block,
+                                          const Instruction& instruction, uint32_t slot);
+  void Record(const TapBinding& binding, const FrameView& frame, TapRecord* record);
+  proto::TapStatus StatusOf(const Entry& entry) const;
+  void Refresh();
+
+  const TapLimits limits_;
+  Audit audit_;
+  TapSender sender_;
+  std::atomic<bool> any_{false};
+  std::atomic<uint64_t> version_{1};
+  std::map<std::string, Entry> entries_;  // by uid
+  // Points are told by number, the same for the same value: by tap, program, op, slot and type.
+  std::map<std::string, std::shared_ptr<const TapPoint>> points_;
+  uint32_t last_point_ = 0;
+  TapClock::time_point looked_;  // at the limits
+};
+
+}  // namespace opstep
