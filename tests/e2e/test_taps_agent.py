@@ -174,8 +174,9 @@ def test_histograms_samples_and_whole_tensors(tmp_path: Path):
             values = np.frombuffer(extra.tensor.data, np.float32)
             assert extra.total_bytes == values.nbytes == 4 * np.prod(list(extra.tensor.dims))
             assert sum(extra.histogram.counts) == values.size
-            edges = np.histogram(values, 8, (extra.histogram.low, extra.histogram.high))[0]
-            np.testing.assert_array_equal(edges, list(extra.histogram.counts))
+            if extra.histogram.low < extra.histogram.high:
+                edges = np.histogram(values, 8, (extra.histogram.low, extra.histogram.high))[0]
+                np.testing.assert_array_equal(edges, list(extra.histogram.counts))
             at = list(extra.samples.positions)
             assert at == sorted(set(at)) and len(at) == min(6, values.size)
             np.testing.assert_array_equal(np.frombuffer(extra.samples.data, np.float32), values[at])
@@ -360,7 +361,7 @@ def test_seconds_and_a_date_end_a_tap(tmp_path: Path):
 def test_only_allowed_ops_and_no_whole_tensors(tmp_path: Path):
     wanted = [
         tap("*", uid="all"),
-        tap("mean*", uid="mean"),
+        tap("mean_0", uid="mean"),
         tap("fc_0*", uid="full", full=True),
         tap("fc_0*", uid="many", samples=65),
         tap("fc_0*", uid="few", samples=64),
