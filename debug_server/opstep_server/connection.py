@@ -65,6 +65,8 @@ class Connection:
         self._writer: eager.Started | None = None
         self._lost: str | None = None
         self._missed = 0
+        # It came through a socket that only our own user can open.
+        self.private = False
         # We sent it away: the end of its stream is no loss.
         self.let_go = False
         self.reader: asyncio.Task[str] | None = None
@@ -86,6 +88,11 @@ class Connection:
         self._pending[command.id] = answer, on_reply
         self._send(pb.ToExecutor(command=command))
         return await answer
+
+    def tell(self, message: pb.ToExecutor) -> None:
+        """Sends what is not answered."""
+        if self._lost is None:
+            self._send(message)
 
     # ---- the server's side of it -----------------------------------------------------------------
 

@@ -45,10 +45,12 @@ from opstep_server.model import (
     SourceWhere,
     StepUnit,
     StoppedEvent,
+    TapsChanged,
     Thread,
     ThreadEnded,
     ThreadStarted,
 )
+from opstep_server.tapping import Tapping
 from opstep_server.wire import debug_pb2 as pb
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "SourceWhere",
     "StepUnit",
     "StoppedEvent",
+    "TapsChanged",
     "Thread",
     "ThreadEnded",
     "ThreadStarted",
@@ -100,10 +103,13 @@ _MODES = {
 _UNITS = {"op": pb.Resume.OP, "line": pb.Resume.LINE}
 
 
-class Debugger(Looking):
-    """Several may share a hub; one that is given none has its own."""
+class Debugger(Looking, Tapping):
+    """Several may share a hub; one that is given none has its own.
 
-    def __init__(self, hub: Hub | None = None) -> None:
+    One that is not present only logs, and runs stay as fast as without a debugger.
+    """
+
+    def __init__(self, hub: Hub | None = None, *, present: bool = True) -> None:
         self._hub = hub or Hub()
         super().__init__(self._hub.roster)
         self._shares = hub is not None
@@ -111,7 +117,7 @@ class Debugger(Looking):
         self._process: process.Process | terminal.TerminalProcess | None = None
         # One that shares is told nothing until it wants to know what there is.
         self._told = not self._shares
-        self._user = self._hub.enter(self._take)
+        self._user = self._hub.enter(self._take, present)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Calls the listener on the loop for every event; the result unsubscribes it."""
@@ -209,7 +215,9 @@ class Debugger(Looking):
         await self.let_go()
         if self._shares:
             await self._hub.leave(self._user)
+            await self.close_taps()
         else:
+            await self.close_taps()
             await self._hub.close()
 
     @property

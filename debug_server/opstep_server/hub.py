@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from opstep_server.breakpoints import FIRST_AIM, Breakpoints
@@ -27,16 +27,20 @@ from opstep_server.model import (
     FaultsChanged,
     Logged,
     StoppedEvent,
+    TapsChanged,
     Thread,
     ThreadEnded,
 )
 from opstep_server.roster import Roster
+from opstep_server.taps.shared import Taps
 from opstep_server.transport import Server
 from opstep_server.wire import debug_pb2 as pb
 
 DETACH_SECONDS = 2.0
 
 Take = Callable[[Event], None]
+# The uid of the tap that a program asks for; raises DebuggerError when it cannot be had.
+OnTapRequest = Callable[[Executor, str], Awaitable[str]]
 
 
 class Hub:
@@ -47,42 +51,62 @@ class Hub:
         self.roster = Roster(self._emit)
         self.breakpoints = Breakpoints()
         self.faults = SharedFaults()
+        self.taps = Taps()
+        # Who answers programs that want taps; None: nobody.
+        self.on_tap_request: OnTapRequest | None = None
         # The next executor stops at its first op.
         self.stop_first = False
         self._users: dict[str, Take] = {}
+        # Those of them for whom executors keep everything that one may want to look at.
+        self._present: set[str] = set()
         self._names = itertools.count(1)
         self._push_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ---- users -----------------------------------------------------------------------------------
 
-    def enter(self, take: Take) -> str:
-        """A new user, who is told of everything by `take`; what is his begins with the result."""
+    def enter(self, take: Take, present: bool = True) -> str:
+        """A new user, who is told of everything by `take`; what is his begins with the result.
+
+        One who is not present only logs, and runs stay as fast as without a debugger.
+        """
         user = f"{next(self._names)}/"
         self._users[user] = take
-        if len(self._users) == 1 and self.roster.executors:
-            self.background(self._tell_presence())
+        if present:
+            self.come(user)
         return user
+
+    def come(self, user: str) -> None:
+        """From now on he is present."""
+        self._present.add(user)
+        if len(self._present) == 1 and self.roster.executors:
+            self.background(self._tell_presence())
 
     async def leave(self, user: str) -> None:
         """All that he had set goes with him; when he was the last one, stopped threads go on."""
         if self._users.pop(user, None) is None:
             return
+        was_last = self._present == {user}
+        self._present.discard(user)
+        had_taps = self.taps.drop(user)
         self.breakpoints.drop(user)
         self.faults.drop(user)
         # An executor that is deaf hears of it later, or never: nobody waits for that.
         with contextlib.suppress(asyncio.TimeoutError):
-            going = self.background(self._gone())
+            going = self.background(self._gone(was_last, had_taps))
             await asyncio.wait_for(asyncio.shield(going), DETACH_SECONDS)
 
-    async def _gone(self) -> None:
-        if not self._users:
+    async def _gone(self, was_last: bool, had_taps: bool) -> None:
+        if was_last:
             await self._tell_presence()
         await self.push_breakpoints()
         await self.push_faults()
+        if had_taps:
+            await self.push_taps()
 
     async def close(self) -> None:
         self._users.clear()
+        self._present.clear()
         await self.server.stop()
         for task in list(self._tasks):
             task.cancel()
@@ -101,7 +125,7 @@ class Hub:
 
     async def _tell_presence(self) -> None:
         with contextlib.suppress(DebuggerError):
-            present = pb.SetPresence(present=bool(self._users))
+            present = pb.SetPresence(present=bool(self._present))
             await self.to_all(lambda: pb.Command(set_presence=present))
 
     # ---- what executors are to have --------------------------------------------------------------
@@ -134,6 +158,21 @@ class Hub:
                     self.faults.refuse(executor.id, str(error))
                 else:
                     self.faults.report(executor.id, reply.faults.messages)
+
+    async def push_taps(self) -> None:
+        async with self._push_lock:
+            for executor in self.roster.executors:
+                wanted = self.taps.message(executor)
+                if wanted is None:
+                    return
+                try:
+                    reply = await executor.ask(pb.Command(set_taps=wanted))
+                except ConnectionLost:
+                    continue
+                except DebuggerError as error:
+                    self._tap_statuses(executor, self.taps.refused(executor, str(error)))
+                else:
+                    self._tap_statuses(executor, reply.taps.statuses)
 
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
         """Raises what an executor answered when none of them could do it."""
@@ -168,7 +207,8 @@ class Hub:
             breakpoints=self._breakpoints_for(executor),
             exceptions=self.faults.message(),
             stop_on_entry=self.stop_first,
-            present=bool(self._users),
+            present=bool(self._present),
+            taps=self.taps.message(executor),
         )
         self.stop_first = False
         self._emit(ExecutorJoined(executor))
@@ -194,10 +234,21 @@ class Hub:
         elif kind == "faults":
             for user in self.faults.report(executor.id, message.faults.messages):
                 self._emit_to(user, FaultsChanged(self.faults.of(user).problems))
+        elif kind == "tap_records":
+            self.taps.records(executor, message.tap_records)
+        elif kind == "tap_source":
+            self.taps.source(executor, message.tap_source)
+        elif kind == "tap_piece":
+            self.taps.piece(executor, message.tap_piece)
+        elif kind == "tap_statuses":
+            self._tap_statuses(executor, message.tap_statuses.statuses)
+        elif kind == "tap_request":
+            self.background(self._answer_tap_request(executor, message.tap_request))
 
     def lost(self, connection: Connection, message: str) -> None:
         executor = self.roster.leave(connection)
         self.faults.forget(executor.id)
+        self.taps.lost(executor)
         for state in self.breakpoints.forget(executor.id):
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
         self._emit(ExecutorLost(executor, message))
@@ -241,6 +292,20 @@ class Hub:
         state = self.breakpoints.report(executor.id, status)
         if state is not None and state.id < FIRST_AIM:
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
+
+    def _tap_statuses(self, executor: Executor, statuses: Sequence[pb.TapStatus]) -> None:
+        for owner, mine in self.taps.report(executor, statuses).items():
+            self._emit_to(owner, TapsChanged(executor, mine))
+
+    async def _answer_tap_request(self, executor: Executor, request: pb.TapRequest) -> None:
+        answer = pb.TapAnswer(id=request.id)
+        try:
+            if self.on_tap_request is None:
+                raise DebuggerError("the debug server takes no taps from programs")
+            answer.uid = await self.on_tap_request(executor, request.text)
+        except DebuggerError as error:
+            answer.error = str(error)
+        executor.connection.tell(pb.ToExecutor(tap_answer=answer))
 
     def background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does it even if whoever wanted it is gone; not beyond `close`."""

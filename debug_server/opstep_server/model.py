@@ -250,6 +250,14 @@ class FaultsChanged:
 
 
 @dataclass(frozen=True)
+class TapsChanged:
+    """What an executor says of taps that this user has set."""
+
+    executor: Executor
+    statuses: list[pb.TapStatus]
+
+
+@dataclass(frozen=True)
 class ProgramCompiled:
     executor: Executor
     program: pb.ProgramEvent
@@ -289,6 +297,7 @@ Event = (
     | BreakpointChanged
     | Logged
     | FaultsChanged
+    | TapsChanged
     | ProgramCompiled
     | Output
     | ProcessExited

@@ -226,11 +226,12 @@ class Server:
             )
         hello = await self._hello(context)
         if hello is not None:
-            await self._serve(hello, context)
+            await self._serve(hello, context, private=bool(endpoint.address.path))
 
-    async def _serve(self, hello: pb.Hello, stream: _Stream) -> None:
+    async def _serve(self, hello: pb.Hello, stream: _Stream, private: bool = False) -> None:
         """One executor, from its hello to its end."""
         connection = Connection(hello, stream, _BROKEN, self._recorder)
+        connection.private = private
         self._connections.add(connection)
         await connection.serve(self._listener, self._listener.joined(connection))
         self._connections.discard(connection)

@@ -84,6 +84,11 @@ class ScriptedExecutor:
                     self.commands.append(message.command)
                     if not self.silent:
                         await self._answer(message.command)
+                else:
+                    self.other(message)
+
+    def other(self, message: pb.ToExecutor) -> None:
+        """What is no command."""
 
     async def _answer(self, command: pb.Command) -> None:
         kind = command.WhichOneof("command")

@@ -69,6 +69,20 @@ class Batch:
     def __len__(self) -> int:
         return len(self.sources)
 
+    def part(self, index: npt.NDArray[np.intp]) -> Batch:
+        """These records of it, in this order."""
+        places = {int(old): new for new, old in enumerate(index)}
+        extras = {places[i]: extra for i, extra in self.extras.items() if i in places}
+        return Batch(
+            sources=tuple(self.sources[i] for i in index),
+            step=self.step[index],
+            iteration=self.iteration[index],
+            time=self.time[index],
+            thread=self.thread[index],
+            statistics={name: column[index] for name, column in self.statistics.items()},
+            extras=extras,
+        )
+
     @property
     def bytes(self) -> int:
         """About what it holds in memory."""

@@ -1,0 +1,129 @@
+"""The debugger, as far as taps are concerned, which log values of ops while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from opstep_server.hub import Hub
+from opstep_server.model import DebuggerError, Executor
+from opstep_server.wire import debug_pb2 as pb
+
+if TYPE_CHECKING:
+    from opstep_server.taps.collected import Collected
+    from opstep_server.taps.config import Settings
+    from opstep_server.taps.pipe import Counts
+    from opstep_server.taps.shared import Wanted
+    from opstep_server.taps.sinks.base import Sink
+
+# An executor that does not say what it has within this time is left out.
+LIST_SECONDS = 2.0
+# How long records may be on their way when taps end.
+LAST_SECONDS = 2.0
+POLL_SECONDS = 0.05
+
+
+def who(face: str) -> str:
+    """For the audit: `ada@host (opstep log)`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.geteuid())
+    return f"{user}@{socket.gethostname()} ({face})"
+
+
+class Tapping:
+    """What one user has set. Its sinks live until it leaves."""
+
+    _hub: Hub
+    _shares: bool
+    _user: str
+    _collected: Collected | None = None
+
+    @property
+    def taps(self) -> list[tuple[int, pb.TapStatus]]:
+        """What executors last said of them, with the executors' numbers."""
+        return self._hub.taps.statuses(self._user)
+
+    @property
+    def sink_counts(self) -> dict[str, Counts]:
+        return self._collected.counts if self._collected is not None else {}
+
+    async def set_taps(
+        self,
+        settings: Settings,
+        *,
+        who: str,
+        tell: Callable[[str], None] = lambda text: None,
+        sinks: Sequence[tuple[str, Sink]] = (),
+    ) -> list[tuple[int, pb.TapStatus]]:
+        """Makes these all that this user has, also in executors that come later.
+
+        Sinks tell of their troubles with `tell`; some may be given beside those of the settings.
+        """
+        if self._collected is None:
+            self._collected = self._collect(settings.server, who, tell)
+            for name, sink in sinks:
+                self._collected.also(name, sink)
+        await self._push(self._collected.use(settings))
+        return self.taps
+
+    async def stop_taps(self, seconds: float = LAST_SECONDS) -> list[tuple[int, pb.TapStatus]]:
+        """Nothing new is recorded; waits for what is on the way, and says what was counted."""
+        if self._collected is None:
+            return []
+        await self._push(self._collected.stop())
+        mine = {status.uid for _, status in self.taps}
+        end = time.monotonic() + seconds
+        while True:
+            found = [
+                (executor.id, status)
+                for executor, told in await self.list_taps()
+                for status in told.statuses
+                if status.uid in mine
+            ]
+            if time.monotonic() >= end or not any(s.counts.waiting for _, s in found):
+                return found
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def list_taps(self) -> list[tuple[Executor, pb.TapStatuses]]:
+        """All there are, whoever set them, with what was changed of late."""
+        found = []
+        for executor in self._hub.roster.executors:
+            # One that does not answer is left out.
+            with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
+                asked = executor.ask(pb.Command(list_taps=pb.ListTaps()))
+                reply = await asyncio.wait_for(asked, LIST_SECONDS)
+                found.append((executor, reply.taps))
+        return found
+
+    async def drop_taps(self, uids: Sequence[str], who: str) -> None:
+        """Removes these, whoever set them."""
+        command = pb.DropTaps(uids=uids, who=who)
+        await self._hub.to_all(lambda: pb.Command(drop_taps=command))
+
+    async def close_taps(self) -> None:
+        """Closes the sinks; what they have not taken by then is lost."""
+        if self._collected is not None:
+            await self._collected.close()
+
+    def _collect(self, server: str, who: str, tell: Callable[[str], None]) -> Collected:
+        # Only here: it needs NumPy, and most who debug need no taps.
+        from opstep_server.taps.collected import Collected
+
+        if server and not self._shares:
+            self._hub.taps.use(server)
+        # Users of one server may have taps of the same name.
+        own = self._user if self._shares else ""
+        return Collected((server or self._hub.taps.server) + own, who, tell)
+
+    async def _push(self, wanted: Sequence[Wanted]) -> None:
+        assert self._collected is not None
+        self._hub.taps.replace(self._user, wanted, self._collected)
+        await self._hub.push_taps()

@@ -1,0 +1,149 @@
+"""Taps whose records go to sinks of this process: a file's, and what programs ask for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from opstep_server.model import Executor
+from opstep_server.taps.config import Settings, SinkSettings, TapSettings
+from opstep_server.taps.intake import Intake
+from opstep_server.taps.pipe import CLOSE_SECONDS, Counts, Mask, Tell
+from opstep_server.taps.pipes import Pipes
+from opstep_server.taps.records import Batch
+from opstep_server.taps.shared import Losses, Wanted
+from opstep_server.taps.sinks.base import Sink
+from opstep_server.wire import debug_pb2 as pb
+
+
+def uid_of(server: str, name: str) -> str:
+    """The same whenever that server has a tap of that name, so that it goes on counting."""
+    return hashlib.sha256(f"{server}\0{name}".encode()).hexdigest()[:16]
+
+
+class Collected:
+    """A `Taker` with sinks. Records become batches, batches go to the sinks of their taps."""
+
+    def __init__(self, server: str, who: str, tell: Tell) -> None:
+        self.settings = Settings()
+        self._server = server
+        self._who = who
+        self._pipes = Pipes(tell, self.settings.memory)
+        self._intakes: dict[int, Intake] = {}
+        # What programs asked for, by uid: the tap, its process, and sinks of its own.
+        self._asked: dict[str, tuple[Wanted, TapSettings, tuple[SinkSettings, ...]]] = {}
+        self._disabled = False
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """By sink."""
+        return self._pipes.counts
+
+    def use(self, settings: Settings) -> list[Wanted]:
+        """In place of what was set before; the result is for the hub."""
+        self.settings = settings
+        return self._changed()
+
+    def also(self, sink: str, made: Sink) -> None:
+        """A sink beside those of the settings."""
+        self._pipes.add(sink, made)
+
+    def ask(
+        self, tap: TapSettings, uid: str, identity: str, who: str, sinks: tuple[SinkSettings, ...]
+    ) -> list[Wanted]:
+        message = pb.Tap()
+        message.CopyFrom(tap.message)
+        message.uid, message.who = uid, who
+        self._asked[uid] = Wanted(message, identity), tap, sinks
+        return self._changed()
+
+    def forget(self, uid: str) -> list[Wanted]:
+        self._asked.pop(uid, None)
+        return self._changed()
+
+    def asked(self, uid: str, identity: str) -> TapSettings | None:
+        """What that process asked for under this uid."""
+        found = self._asked.get(uid)
+        return found[1] if found is not None and found[0].identity == identity else None
+
+    def stop(self) -> list[Wanted]:
+        """Nothing new is recorded; what is on the way still comes."""
+        self._disabled = True
+        return self._wanted()
+
+    def _changed(self) -> list[Wanted]:
+        sinks = {each.name: each for each in self.settings.sinks}
+        for _, _, own in self._asked.values():
+            sinks.update({each.name: each for each in own})
+        self._pipes.replace(list(sinks.values()), self.settings.memory)
+        routes = {uid_of(self._server, tap.name): tap.to for tap in self.settings.taps}
+        if self._asked:
+            # Sinks that a program named are for its taps only.
+            everybody = tuple(each.name for each in self.settings.sinks)
+            routes = {uid: to or everybody for uid, to in routes.items()}
+            routes.update({uid: tap.to or everybody for uid, (_, tap, _) in self._asked.items()})
+        self._pipes.route(routes)
+        return self._wanted()
+
+    def _wanted(self) -> list[Wanted]:
+        wanted = []
+        for tap in self.settings.taps:
+            message = pb.Tap()
+            message.CopyFrom(tap.message)
+            message.uid, message.who = uid_of(self._server, tap.name), self._who
+            wanted.append(Wanted(message))
+        wanted += [each for each, _, _ in self._asked.values()]
+        if self._disabled:
+            wanted = [replace(each, tap=_disabled(each.tap)) for each in wanted]
+        return wanted
+
+    async def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """What sinks have not taken by then is lost."""
+        for intake in self._intakes.values():
+            intake.give_up()
+        await self._pipes.close(seconds)
+
+    # ---- from the wire ---------------------------------------------------------------------------
+
+    def source(self, executor: Executor, source: pb.TapSource) -> None:
+        self._intake(executor).source(source)
+
+    def records(
+        self, executor: Executor, records: pb.TapRecords, done: Callable[[Losses], None]
+    ) -> None:
+        numbers = np.fromiter(records.source, np.uint32, len(records.source))
+
+        def settled(lost: Mask) -> None:
+            found, counts = np.unique(numbers[lost], return_counts=True)
+            done(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+
+        def ready(batch: Batch | None) -> None:
+            if batch is None:
+                settled(np.ones(len(numbers), np.bool_))
+            else:
+                self._pipes.put(batch, settled)
+
+        self._intake(executor).records(records, ready)
+
+    def piece(self, executor: Executor, piece: pb.TapPiece) -> None:
+        self._intake(executor).piece(piece)
+
+    def gone(self, executor: Executor) -> None:
+        if (intake := self._intakes.pop(executor.id, None)) is not None:
+            intake.give_up()
+
+    def _intake(self, executor: Executor) -> Intake:
+        if executor.id not in self._intakes:
+            process = f"{executor.hello.host}:{executor.pid}"
+            self._intakes[executor.id] = Intake(process, self.settings.memory)
+        return self._intakes[executor.id]
+
+
+def _disabled(tap: pb.Tap) -> pb.Tap:
+    copy = pb.Tap()
+    copy.CopyFrom(tap)
+    copy.disabled = True
+    return copy

@@ -1,0 +1,207 @@
+"""Tap records as they come over one stream, to batches for sinks.
+
+What makes no sense is lost, and counted as that: nothing from a wire raises here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from opstep_server import values
+from opstep_server.taps.records import STATISTICS, Batch, Extra, Histogram, Source
+from opstep_server.wire import debug_pb2 as pb, program_pb2
+
+_FLOATS = ("min", "max", "mean", "std", "l2")
+_DTYPES: dict[int, str] = {
+    program_pb2.FLOAT32: "<f4",
+    program_pb2.FLOAT64: "<f8",
+    program_pb2.FLOAT16: "<f2",
+    program_pb2.BFLOAT16: "<u2",
+    program_pb2.INT8: "i1",
+    program_pb2.INT16: "<i2",
+    program_pb2.INT32: "<i4",
+    program_pb2.INT64: "<i8",
+    program_pb2.UINT8: "u1",
+    program_pb2.BOOL: "?",
+}
+
+Array = npt.NDArray[np.generic]
+# The batch, or None when it is lost.
+Ready = Callable[[Batch | None], None]
+
+
+@dataclass
+class _Open:
+    """Records whose tensors are not all here."""
+
+    records: pb.TapRecords
+    ready: Ready
+    # By record: its bytes, and how many of them came.
+    data: dict[int, bytearray] = field(default_factory=dict)
+    came: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return all(self.came[record] == len(data) for record, data in self.data.items())
+
+
+class Intake:
+    """Of one stream. Pieces of a batch's tensors come before any other batch."""
+
+    def __init__(self, process: str, most: int) -> None:
+        """`most` bytes of tensors are kept together; what is larger is lost."""
+        self._process = process
+        self._most = most
+        self._sources: dict[int, Source] = {}
+        self._dtypes: dict[int, int] = {}
+        self._open: _Open | None = None
+
+    def source(self, told: pb.TapSource) -> None:
+        source = Source(
+            tap=told.tap_name,
+            uid=told.tap,
+            process=self._process,
+            program=told.program_name,
+            op=told.op_name,
+            type=told.op_type,
+            variable=told.variable,
+            slot=told.slot,
+            dtype=values.dtype_name(told.dtype),
+            dims=tuple(told.dims),
+            file=told.line.file,
+            line=told.line.line,
+            gradient=told.gradient,
+        )
+        # One that is told again stays the same object, by which sinks know it.
+        if self._sources.get(told.source) != source:
+            self._sources[told.source] = source
+            self._dtypes[told.source] = told.dtype
+
+    def records(self, records: pb.TapRecords, ready: Ready) -> None:
+        """Calls `ready` at once, or when the last piece is here."""
+        self.give_up()
+        waiting = _Open(records, ready)
+        if sum(extra.total_bytes for extra in records.extras) > self._most:
+            ready(None)
+            return
+        for extra in records.extras:
+            here, total = len(extra.tensor.data), extra.total_bytes
+            if extra.HasField("tensor") and total > here:
+                waiting.data[extra.record] = bytearray(total)
+                waiting.data[extra.record][:here] = extra.tensor.data
+                waiting.came[extra.record] = here
+        if waiting.data:
+            self._open = waiting
+        else:
+            ready(self._batch(records, {}))
+
+    def piece(self, piece: pb.TapPiece) -> None:
+        waiting = self._open
+        if waiting is None or piece.batch != waiting.records.batch:
+            return  # Of a batch that is lost already.
+        data = waiting.data.get(piece.record)
+        end = piece.offset + len(piece.data)
+        if data is None or piece.offset != waiting.came[piece.record] or end > len(data):
+            self.give_up()
+            return
+        data[piece.offset : end] = piece.data
+        waiting.came[piece.record] = end
+        if waiting.complete:
+            self._open = None
+            waiting.ready(self._batch(waiting.records, waiting.data))
+
+    def give_up(self) -> None:
+        """What is not complete will never be."""
+        waiting, self._open = self._open, None
+        if waiting is not None:
+            waiting.ready(None)
+
+    def _batch(self, records: pb.TapRecords, data: dict[int, bytearray]) -> Batch | None:
+        length = len(records.source)
+        numbers = (records.step, records.iteration, records.time, records.thread)
+        if any(len(column) != length for column in numbers):
+            return None
+        sources = tuple(map(self._sources.get, records.source))
+        if None in sources:
+            return None
+        statistics: dict[str, Array] = {}
+        for name in STATISTICS:
+            column = getattr(records, name)
+            # When no record has statistics the columns may be left out.
+            if len(column) not in (length, 0) or (len(column) == 0 and len(records.count)):
+                return None
+            kind = np.float64 if name in _FLOATS else np.uint64
+            statistics[name] = np.fromiter(column, kind) if column else np.zeros(length, kind)
+        extras: dict[int, Extra] = {}
+        for extra in records.extras:
+            if extra.record >= length:
+                return None
+            dtype = self._dtypes[records.source[extra.record]]
+            made = _extra(extra, dtype, data.get(extra.record))
+            if made is None:
+                return None
+            extras[extra.record] = made
+        return Batch(
+            sources=tuple(source for source in sources if source is not None),
+            step=np.fromiter(records.step, np.uint64, length),
+            iteration=np.fromiter(records.iteration, np.uint64, length),
+            time=np.fromiter(records.time, np.uint64, length).astype(np.int64),
+            thread=np.fromiter(records.thread, np.uint32, length),
+            statistics=statistics,
+            extras=extras,
+        )
+
+
+def _extra(extra: pb.TapExtra, dtype: int, data: bytearray | None) -> Extra | None:
+    """None when it makes no sense."""
+    histogram = samples = tensor = None
+    if extra.HasField("histogram"):
+        known = extra.histogram
+        histogram = Histogram(known.low, known.high, tuple(known.counts))
+    if extra.HasField("samples"):
+        samples = _elements(extra.samples.data, dtype)
+        if samples is None or len(samples) != len(extra.samples.positions):
+            return None
+    if extra.HasField("tensor"):
+        tensor = _elements(data or extra.tensor.data, extra.tensor.dtype)
+        dims = tuple(extra.tensor.dims)
+        if tensor is None or min(dims, default=0) < 0 or math.prod(dims) != len(tensor):
+            return None
+        tensor = tensor.reshape(dims)
+    return Extra(
+        histogram=histogram,
+        positions=tuple(extra.samples.positions),
+        samples=samples,
+        tensor=tensor,
+        value=_value(extra.value) if extra.HasField("value") else None,
+        error=extra.error,
+    )
+
+
+def _elements(data: bytes | bytearray, dtype: int) -> Array | None:
+    code = _DTYPES.get(dtype)
+    if code is None or len(data) % np.dtype(code).itemsize:
+        return None
+    found = np.frombuffer(data, code)
+    if dtype == program_pb2.BFLOAT16:
+        # A bfloat16 is the upper half of a float32.
+        return (found.astype(np.uint32) << 16).view(np.float32)
+    return found
+
+
+def _value(value: pb.Value) -> bool | int | float | str:
+    kind = value.WhichOneof("kind")
+    if kind == "b":
+        return value.b
+    if kind == "i":
+        return value.i
+    if kind == "f":
+        return value.f
+    if kind == "s":
+        return value.s
+    return values.describe(value)

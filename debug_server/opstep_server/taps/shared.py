@@ -1,0 +1,245 @@
+"""The taps of all users of a hub: executors get one list, and records go to whoever set the tap."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from opstep_server.model import Executor
+from opstep_server.wire import debug_pb2 as pb
+
+# By a source's number, how many of its records no sink took.
+Losses = dict[int, int]
+_COLUMNS = (
+    "source", "step", "iteration", "time", "thread",
+    "count", "min", "max", "mean", "std", "l2", "nan", "inf", "zeros",
+)  # fmt: skip
+
+
+class Taker(Protocol):
+    """Who set a tap; called on the event loop, in the order of the stream."""
+
+    def source(self, executor: Executor, source: pb.TapSource) -> None: ...
+
+    def records(
+        self, executor: Executor, records: pb.TapRecords, done: Callable[[Losses], None]
+    ) -> None:
+        """`done` is to be called once, when its sinks have taken or lost all of them."""
+
+    def piece(self, executor: Executor, piece: pb.TapPiece) -> None: ...
+
+    def gone(self, executor: Executor) -> None: ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    tap: pb.Tap
+    # Of the process that is to have it; "": all.
+    identity: str = ""
+
+
+@dataclass
+class _Owner:
+    taps: tuple[Wanted, ...]
+    taker: Taker
+
+
+@dataclass
+class _Stream:
+    """What one executor has told."""
+
+    executor: Executor
+    sources: dict[int, pb.TapSource] = field(default_factory=dict)
+    # Of the last batch: where its records went, and as which there. None: all to that owner.
+    batch: int = 0
+    whole: str | None = None
+    places: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+
+class _Answer:
+    """Waits for all who got a part of a batch."""
+
+    def __init__(self, executor: Executor, batch: int) -> None:
+        self._executor = executor
+        self._losses: Losses = {}
+        self._batch = batch
+        self.waiting = 1
+
+    def done(self, losses: Losses) -> None:
+        for source, records in losses.items():
+            self._losses[source] = self._losses.get(source, 0) + records
+        self.waiting -= 1
+        if self.waiting:
+            return
+        lost = [pb.TapLoss(source=s, records=n) for s, n in self._losses.items() if n]
+        taken = pb.TapsTaken(batch=self._batch, losses=lost)
+        self._executor.connection.tell(pb.ToExecutor(taps_taken=taken))
+
+
+class Taps:
+    def __init__(self) -> None:
+        # The same after a restart with the same settings, if whoever owns the hub says so.
+        self.server = uuid.uuid4().hex
+        self._owners: dict[str, _Owner] = {}
+        self._by_uid: dict[str, str] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._statuses: dict[str, dict[int, pb.TapStatus]] = {}
+        # Executors are told of taps from the first one on, also when there is none any more.
+        self._used = False
+
+    # ---- what is set -----------------------------------------------------------------------------
+
+    def replace(self, owner: str, taps: Sequence[Wanted], taker: Taker) -> None:
+        """Makes these all that the owner has."""
+        self._used = True
+        self._owners[owner] = _Owner(tuple(taps), taker)
+        self._index()
+        # It may be for sources that were told of before.
+        mine = {wanted.tap.uid for wanted in taps}
+        for stream in self._streams.values():
+            for source in stream.sources.values():
+                if source.tap in mine:
+                    taker.source(stream.executor, source)
+
+    def use(self, server: str) -> None:
+        """The server has a name by which executors know what it has set before."""
+        self.server = server
+        self._used = True
+
+    def drop(self, user: str) -> bool:
+        """Those whose owner begins with it; whether there were some."""
+        gone = [owner for owner in self._owners if owner.startswith(user)]
+        for owner in gone:
+            del self._owners[owner]
+        self._index()
+        return bool(gone)
+
+    def _index(self) -> None:
+        self._by_uid = {
+            wanted.tap.uid: name for name, owner in self._owners.items() for wanted in owner.taps
+        }
+        for uid in self._statuses.keys() - self._by_uid.keys():
+            del self._statuses[uid]
+
+    def message(self, executor: Executor) -> pb.SetTaps | None:
+        """All that it is to have; None when taps were never spoken of."""
+        if not self._used:
+            return None
+        wanted = (each for owner in self._owners.values() for each in owner.taps)
+        mine = [each.tap for each in wanted if each.identity in ("", executor.hello.identity)]
+        return pb.SetTaps(server=self.server, taps=mine)
+
+    def owner(self, uid: str) -> str:
+        return self._by_uid.get(uid, "")
+
+    # ---- what executors say of them --------------------------------------------------------------
+
+    def statuses(self, user: str) -> list[tuple[int, pb.TapStatus]]:
+        """Of his taps, with the executor's number."""
+        return [
+            (executor, status)
+            for uid, by_executor in self._statuses.items()
+            if self.owner(uid).startswith(user)
+            for executor, status in by_executor.items()
+        ]
+
+    def report(
+        self, executor: Executor, statuses: Sequence[pb.TapStatus]
+    ) -> dict[str, list[pb.TapStatus]]:
+        """Takes what it says; by owner, what concerns him."""
+        owners: dict[str, list[pb.TapStatus]] = {}
+        for status in statuses:
+            if owner := self.owner(status.uid):
+                self._statuses.setdefault(status.uid, {})[executor.id] = status
+                owners.setdefault(owner, []).append(status)
+        return owners
+
+    def refused(self, executor: Executor, message: str) -> list[pb.TapStatus]:
+        """What to say when the executor takes none of them."""
+        wanted = self.message(executor)
+        return [
+            pb.TapStatus(uid=tap.uid, name=tap.name, who=tap.who, ended=message)
+            for tap in (wanted.taps if wanted is not None else ())
+        ]
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    def source(self, executor: Executor, source: pb.TapSource) -> None:
+        self._stream(executor).sources[source.source] = source
+        if (owner := self._owners.get(self.owner(source.tap))) is not None:
+            owner.taker.source(executor, source)
+
+    def records(self, executor: Executor, records: pb.TapRecords) -> None:
+        stream = self._stream(executor)
+        for counts in records.counts:
+            known = self._statuses.setdefault(counts.uid, {}) if self.owner(counts.uid) else {}
+            known.setdefault(executor.id, pb.TapStatus(uid=counts.uid)).counts.CopyFrom(counts)
+        owners: dict[str, set[int]] = {}
+        for number in set(records.source):
+            told = stream.sources.get(number)
+            owners.setdefault(self.owner(told.tap) if told is not None else "", set()).add(number)
+        stream.batch, stream.whole, stream.places = records.batch, None, {}
+        answer = _Answer(executor, records.batch)
+        if len(owners) == 1 and "" not in owners:
+            (stream.whole,) = owners
+            self._owners[stream.whole].taker.records(executor, records, answer.done)
+            return
+        for owner, numbers in owners.items():
+            index = [i for i, number in enumerate(records.source) if number in numbers]
+            answer.waiting += 1
+            part = _part(records, index)
+            if owner and part is not None:
+                stream.places.update({old: (owner, new) for new, old in enumerate(index)})
+                self._owners[owner].taker.records(executor, part, answer.done)
+            else:
+                answer.done(_count(records.source, numbers))
+        answer.done({})
+
+    def piece(self, executor: Executor, piece: pb.TapPiece) -> None:
+        stream = self._stream(executor)
+        if piece.batch != stream.batch:
+            return
+        owner, record = stream.places.get(piece.record, (stream.whole or "", piece.record))
+        if owner in self._owners:
+            piece.record = record
+            self._owners[owner].taker.piece(executor, piece)
+
+    def lost(self, executor: Executor) -> None:
+        self._streams.pop(executor.id, None)
+        for statuses in self._statuses.values():
+            statuses.pop(executor.id, None)
+        for owner in self._owners.values():
+            owner.taker.gone(executor)
+
+    def _stream(self, executor: Executor) -> _Stream:
+        if executor.id not in self._streams:
+            self._streams[executor.id] = _Stream(executor)
+        return self._streams[executor.id]
+
+
+def _part(records: pb.TapRecords, index: Sequence[int]) -> pb.TapRecords | None:
+    """Some of its records; None when its columns do not fit together."""
+    part = pb.TapRecords(batch=records.batch)
+    for name in _COLUMNS:
+        column = getattr(records, name)
+        if len(column) not in (0, len(records.source)):
+            return None
+        if column:
+            getattr(part, name).extend([column[i] for i in index])
+    places = {old: new for new, old in enumerate(index)}
+    for extra in records.extras:
+        if extra.record in places:
+            copy = part.extras.add()
+            copy.CopyFrom(extra)
+            copy.record = places[extra.record]
+    return part
+
+
+def _count(sources: Sequence[int], numbers: set[int]) -> Losses:
+    losses: Losses = dict.fromkeys(numbers, 0)
+    for number in sources:
+        if number in losses:
+            losses[number] += 1
+    return losses

@@ -1,0 +1,236 @@
+"""JSON lines: to the standard output, or to files of a directory, each up to a size."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from opstep_server.taps.records import STATISTICS, Batch, Extra, Source
+from opstep_server.taps.sinks.base import Key, Sink, SinkError
+
+_FLOATS = ("min", "max", "mean", "std", "l2")
+_STATISTICS = ", ".join(f'"{name}": %{"s" if name in _FLOATS else "d"}' for name in STATISTICS)
+_WITH = f'{{"time": "%s+00:00", %s"step": %d, "iteration": %d, "thread": %d, {_STATISTICS}%s%s}}\n'
+_MAX_PENDING = 1 << 20
+_MAX_KEPT = 100_000
+_WITHOUT = '{"time": "%s+00:00", %s"step": %d, "iteration": %d, "thread": %d%s%s}\n'
+
+
+class JsonlSink(Sink):
+    kind = "jsonl"
+    doc = (
+        'a line of JSON for each record, in files `records-NNNN.jsonl`, or on stdout with path "-"'
+    )
+    keys = (
+        Key("rotate_bytes", bytes, 64_000_000, "a file that is larger is followed by a new one"),
+        Key("keep", int, 0, "so many files are kept, older ones removed; 0 keeps all"),
+    )
+
+    def __init__(self, path: Path, settings: dict[str, object]) -> None:
+        super().__init__(path, settings)
+        self._file = -1
+        self._to_stdout = str(path) == "-"
+        self._name = ""
+        # Bytes of the file, how many of them are of flushed batches, and what is not in it yet.
+        self._size = 0
+        self._good = 0
+        self._pending: list[bytes] = []
+        self._formatter = Formatter()
+        # The lines of sources.jsonl, and which sources need not be looked up in them.
+        self._sources: set[str] = set()
+        self._seen: dict[int, Source] = {}
+
+    def open(self) -> None:
+        if self._to_stdout:
+            self._file = os.dup(sys.stdout.fileno())
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._sources, self._seen = self._known_sources(), {}
+        self._begin()
+
+    def write(self, batch: Batch) -> None:
+        if not self._to_stdout:
+            limit = self.settings["rotate_bytes"]
+            assert isinstance(limit, int)
+            if self._size >= limit:
+                self.flush()
+                os.close(self._file)
+                self._begin()
+            self._tell_sources(batch)
+        text = self._formatter.lines(batch).encode()
+        self._pending.append(text)
+        self._size += len(text)
+        if self._size - self._good >= _MAX_PENDING:
+            self._write_out()
+
+    def flush(self) -> None:
+        self._write_out()
+        if not self._to_stdout and not self._is_there():
+            raise SinkError(f"{self._name} was removed")
+        self._good = self._size
+
+    def close(self) -> None:
+        self._pending = []
+        if self._file >= 0:
+            if self._size > self._good and not self._to_stdout:
+                # They count as lost: no half of a line stays.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, self._good)
+            os.close(self._file)
+            self._file = -1
+
+    def _write_out(self) -> None:
+        left = memoryview(b"".join(self._pending))
+        self._pending = []
+        while left:
+            left = left[os.write(self._file, left) :]
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """The next file; never one that is there already."""
+        old = sorted(glob.glob(f"{glob.escape(str(self.path))}/records-*.jsonl"))
+        numbers = [int(n) for n in (name[-10:-6] for name in old) if n.isdecimal()]
+        number = max(numbers, default=0) + 1
+        self._name = str(self.path / f"records-{number:04}.jsonl")
+        self._file = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._size = self._good = 0
+        keep = self.settings["keep"]
+        assert isinstance(keep, int)
+        for name in old[: len(old) + 1 - keep] if keep > 0 else ():
+            os.unlink(name)
+
+    def _is_there(self) -> bool:
+        try:
+            there, ours = os.stat(self._name), os.fstat(self._file)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+    def _known_sources(self) -> set[str]:
+        """What earlier runs have told of, without its number."""
+        try:
+            with open(self.path / "sources.jsonl", encoding="utf-8", errors="replace") as file:
+                return {line.partition(", ")[2].rstrip("\n") for line in file}
+        except FileNotFoundError:
+            return set()
+
+    def _tell_sources(self, batch: Batch) -> None:
+        lines = []
+        # By identity: to compare sources would take longer than to write their records.
+        for source in {id(source): source for source in batch.sources}.values():
+            if id(source) in self._seen:
+                continue
+            self._seen[id(source)] = source
+            text = _told(source)
+            if text not in self._sources:
+                self._sources.add(text)
+                lines.append(f'{{"source": {len(self._sources)}, {text}\n')
+        if lines:
+            with open(self.path / "sources.jsonl", "a", encoding="utf-8") as file:
+                file.writelines(lines)
+
+
+def _told(source: Source) -> str:
+    """A line of sources.jsonl behind its number."""
+    what = {
+        "tap": source.tap,
+        "program": source.program,
+        "op": source.op,
+        "type": source.type,
+        "variable": source.variable,
+        "slot": source.slot,
+        "dtype": source.dtype,
+        "dims": list(source.dims),
+        "file": source.file,
+        "line": source.line,
+        "gradient": source.gradient,
+        "process": source.process,
+    }
+    return json.dumps(what)[1:]
+
+
+class Formatter:
+    """Batches to text, by columns: what a source says of itself is written down once."""
+
+    def __init__(self) -> None:
+        # By identity of sources, which are kept so that it is not given to others.
+        self._kept: list[Source] = []
+        self._begin: dict[int, str] = {}
+        self._end: dict[int, str] = {}
+
+    def lines(self, batch: Batch) -> str:
+        times = np.datetime_as_string(batch.time.astype("M8[ns]"), unit="us").tolist()
+        for source in {id(source): source for source in batch.sources}.values():
+            if id(source) not in self._begin:
+                self._learn(source)
+        identities = list(map(id, batch.sources))
+        begin = [self._begin[one] for one in identities]
+        end = [self._end[one] for one in identities]
+        extra = [""] * len(batch)
+        for index, found in batch.extras.items():
+            extra[index] = _extra(found)
+        ran = [column.tolist() for column in (batch.step, batch.iteration, batch.thread)]
+        statistics = [_column(batch.statistics[name]) for name in STATISTICS]
+        counts = batch.statistics["count"]
+        if counts.all():
+            rows = zip(times, begin, *ran, *statistics, extra, end, strict=True)
+            return "".join([_WITH % row for row in rows])
+        plain = zip(times, begin, *ran, extra, end, strict=True)
+        full = zip(times, begin, *ran, *statistics, extra, end, strict=True)
+        both = zip(counts.tolist(), full, plain, strict=True)
+        return "".join([_WITH % one if count else _WITHOUT % other for count, one, other in both])
+
+    def _learn(self, source: Source) -> None:
+        """What stands before a record's numbers, and what behind them."""
+        if len(self._kept) >= _MAX_KEPT:
+            self._kept, self._begin, self._end = [], {}, {}
+        self._kept.append(source)
+        before = {"tap": source.tap, "op": source.op, "type": source.type}
+        before["variable"] = source.variable
+        behind = {"process": source.process, "file": source.file, "line": source.line}
+        begin = json.dumps({key: text for key, text in before.items() if text})[1:-1]
+        end = json.dumps({key: value for key, value in behind.items() if value})[1:-1]
+        self._begin[id(source)] = begin + ", " if begin else ""
+        self._end[id(source)] = ", " + end if end else ""
+
+
+def _column(column: np.ndarray) -> list[object]:
+    values: list[object] = column.tolist()
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        return [_number(value) for value in values]
+    return values
+
+
+def _number(value: object) -> object:
+    """A number as JSON has it: infinities and NaN are words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    return value
+
+
+def _extra(extra: Extra) -> str:
+    text = ""
+    if extra.histogram is not None:
+        low, high = _number(extra.histogram.low), _number(extra.histogram.high)
+        counts = list(extra.histogram.counts)
+        text += f', "histogram": {{"low": {low}, "high": {high}, "counts": {counts}}}'
+    if extra.samples is not None:
+        values = ", ".join(_json(value) for value in extra.samples.tolist())
+        text += f', "samples": {{"positions": {list(extra.positions)}, "values": [{values}]}}'
+    if extra.value is not None:
+        text += f', "value": {_json(extra.value)}'
+    if extra.error:
+        text += f', "error": {json.dumps(extra.error)}'
+    return text
+
+
+def _json(value: object) -> str:
+    return str(_number(value)) if isinstance(value, float) else json.dumps(value)

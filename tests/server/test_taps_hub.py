@@ -1,0 +1,210 @@
+"""Taps through a hub: a scripted executor over a real socket, sinks that are files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from scripted import ScriptedExecutor
+from tapped import records, source
+from test_hub import shared, until
+
+from opstep_server.debugger import Debugger
+from opstep_server.taps import config
+from opstep_server.wire import debug_pb2 as pb
+
+TOML = """
+server = "mine"
+[sinks.main]
+kind = "jsonl"
+path = "logs"
+[[tap]]
+name = "convs"
+ops = "conv*"
+[[tap]]
+ops = "fc*"
+"""
+
+
+def settings(folder: Path, text: str = TOML) -> config.Settings:
+    return config.parse(text, str(folder / "taps.toml"))
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    found = sorted((folder / "logs").glob("records-*.jsonl"))
+    return [json.loads(line) for name in found for line in name.read_text().splitlines()]
+
+
+class Tapped(ScriptedExecutor):
+    """Keeps what it is told of its records."""
+
+    def __init__(self, address: str, **options: Any) -> None:
+        super().__init__(address, **options)
+        self.answers["set_taps"] = self._status
+        self.taken: list[pb.TapsTaken] = []
+        self.answered: list[pb.TapAnswer] = []
+
+    def _status(self, command: pb.Command) -> dict[str, Any]:
+        statuses = [
+            pb.TapStatus(uid=tap.uid, name=tap.name, op_count=2) for tap in command.set_taps.taps
+        ]
+        return {"taps": pb.TapStatuses(statuses=statuses)}
+
+    def other(self, message: pb.ToExecutor) -> None:
+        if message.HasField("taps_taken"):
+            self.taken.append(message.taps_taken)
+        elif message.HasField("tap_answer"):
+            self.answered.append(message.tap_answer)
+
+
+def test_taps_are_set_and_their_records_written(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            early = Tapped(address)
+            assert not (await early.connect()).HasField("taps")
+            user = Debugger(hub, present=False)
+            statuses = await user.set_taps(settings(tmp_path), who="ada")
+            assert [(s.name, s.op_count) for _, s in statuses] == [("convs", 2), ("fc*", 2)]
+            (sent,) = early.of("set_taps")
+            assert [tap.name for tap in sent.taps] == ["convs", "fc*"]
+            assert {tap.who for tap in sent.taps} == {"ada"}
+            late = Tapped(address, pid=2)
+            welcome = await late.connect()
+            assert welcome.taps == sent
+            assert not welcome.present
+            assert early.of("set_presence") == []
+            convs, fc = (tap.uid for tap in sent.taps)
+            await late.send(tap_source=source(1, convs))
+            await late.send(tap_source=source(2, fc, name="fc*"))
+            counts = [pb.TapCounts(uid=convs, produced=3, waiting=3)]
+            await late.send(tap_records=records(1, [1, 2, 1], counts=counts))
+            await until(lambda: late.taken)
+            assert late.taken == [pb.TapsTaken(batch=1)]
+            assert [line["tap"] for line in lines(tmp_path)] == ["convs", "fc*", "convs"]
+            assert lines(tmp_path)[0]["process"] == "here:2"
+            known = {(e, s.uid): s.counts.produced for e, s in user.taps}
+            assert known[2, convs] == 3
+            # Of a source that was never told of: lost, and said so.
+            await late.send(tap_records=records(2, [1, 9]))
+            await until(lambda: len(late.taken) == 2)
+            assert late.taken[1] == pb.TapsTaken(batch=2, losses=[pb.TapLoss(source=9, records=1)])
+            await user.close()
+            assert [len(sent.taps) for sent in early.of("set_taps")] == [2, 0]
+            await early.close()
+            await late.close()
+
+    asyncio.run(run())
+
+
+def test_uids_are_those_of_server_and_name(tmp_path: Path) -> None:
+    async def uids(text: str) -> list[str]:
+        async with shared(tmp_path) as (hub, address):
+            user = Debugger(hub, present=False)
+            await user.set_taps(settings(tmp_path, text), who="ada")
+            executor = Tapped(address)
+            found = [tap.uid for tap in (await executor.connect()).taps.taps]
+            await user.close()
+            await executor.close()
+            return found
+
+    async def run() -> None:
+        first = await uids(TOML)
+        assert await uids(TOML.replace('"conv*"', '"c*"')) == first
+        other = await uids(TOML.replace('"mine"', '"yours"'))
+        assert not set(other) & set(first)
+
+    asyncio.run(run())
+
+
+def test_what_a_sink_loses_is_answered(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            (tmp_path / "logs").write_text("a file where a folder should be")
+            told: list[str] = []
+            user = Debugger(hub, present=False)
+            await user.set_taps(settings(tmp_path), who="ada", tell=told.append)
+            executor = Tapped(address)
+            convs = (await executor.connect()).taps.taps[0].uid
+            await executor.send(tap_source=source(5, convs))
+            await executor.send(tap_records=records(1, [5, 5]))
+            await until(lambda: executor.taken)
+            assert list(executor.taken[0].losses) == [pb.TapLoss(source=5, records=2)]
+            await until(lambda: told)
+            assert told == ["sink main: File exists: 2 records lost so far, trying on"]
+            await user.close()
+            await executor.close()
+
+    asyncio.run(run())
+
+
+def test_two_users_get_their_own_records(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            executor = Tapped(address)
+            await executor.connect()
+            users = []
+            for name in ("one", "two"):
+                (tmp_path / name).mkdir()
+                user = Debugger(hub, present=False)
+                await user.set_taps(settings(tmp_path / name, TOML), who=name)
+                users.append(user)
+            first, _, second, _ = executor.of("set_taps")[-1].taps
+            assert first.uid != second.uid
+            await executor.send(tap_source=source(1, first.uid))
+            await executor.send(tap_source=source(2, second.uid))
+            whole = pb.Tensor(dtype="FLOAT32", dims=[2], data=b"\0" * 4)
+            extra = pb.TapExtra(record=2, tensor=whole, total_bytes=8)
+            await executor.send(tap_records=records(1, [1, 2, 2], extras=[extra]))
+            await asyncio.sleep(0.1)
+            assert executor.taken == []
+            await executor.send(tap_piece=pb.TapPiece(batch=1, record=2, offset=4, data=b"\0" * 4))
+            await until(lambda: executor.taken)
+            assert executor.taken == [pb.TapsTaken(batch=1)]
+            assert [line["step"] for line in lines(tmp_path / "one")] == [0]
+            assert [line["step"] for line in lines(tmp_path / "two")] == [1, 2]
+            for user in users:
+                await user.close()
+            await executor.close()
+
+    asyncio.run(run())
+
+
+def test_an_executor_that_refuses_taps(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            executor = Tapped(address)
+            executor.answers["set_taps"] = lambda _: {"error": "taps are not allowed here"}
+            await executor.connect()
+            user = Debugger(hub, present=False)
+            statuses = await user.set_taps(settings(tmp_path), who="ada")
+            assert {s.ended for _, s in statuses} == {"taps are not allowed here"}
+            await user.close()
+            await executor.close()
+
+    asyncio.run(run())
+
+
+def test_wild_records_end_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            user = Debugger(hub, present=False)
+            await user.set_taps(settings(tmp_path), who="ada")
+            executor = Tapped(address)
+            convs = (await executor.connect()).taps.taps[0].uid
+            await executor.send(tap_piece=pb.TapPiece(batch=3, record=1, offset=1 << 60, data=b"x"))
+            await executor.send(tap_source=source(1, convs, dtype=77, dims=[-5]))
+            await executor.send(tap_source=source(2, "whose?"))
+            await executor.send(tap_records=pb.TapRecords(batch=1))
+            await executor.send(tap_records=records(2, [1, 2, 3], step=[1]))
+            await executor.send(tap_records=records(3, [1, 1], time=[1 << 63, (1 << 64) - 1]))
+            await executor.send(tap_statuses=pb.TapStatuses(statuses=[pb.TapStatus(uid="?")]))
+            await until(lambda: len(executor.taken) == 3)
+            assert [taken.batch for taken in executor.taken] == [1, 2, 3]
+            lost = [sum(loss.records for loss in taken.losses) for taken in executor.taken]
+            assert lost == [0, 3, 0]
+            await user.close()
+            await executor.close()
+
+    asyncio.run(run())

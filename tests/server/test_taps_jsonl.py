@@ -1,0 +1,197 @@
+"""JSON lines, read back with json and pandas."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tapped import batch
+
+from opstep_server.taps.records import Extra, Histogram
+from opstep_server.taps.sinks.base import SinkError
+from opstep_server.taps.sinks.jsonl import JsonlSink
+
+
+def sink(path: Path, **settings: object) -> JsonlSink:
+    made = JsonlSink(path, {"rotate_bytes": 64_000_000, "keep": 0, **settings})
+    made.open()
+    return made
+
+
+def lines(path: Path, pattern: str = "records-*.jsonl") -> list[dict[str, Any]]:
+    return [
+        json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+        for name in sorted(path.glob(pattern))
+        for line in name.read_text().splitlines()
+    ]
+
+
+def test_a_record_says_all_of_itself(tmp_path: Path) -> None:
+    made = sink(tmp_path / "logs")
+    made.write(batch(2))
+    made.flush()
+    made.close()
+    first, second = lines(tmp_path / "logs")
+    assert first == {
+        "time": "2026-09-21T14:13:20.123456+00:00",
+        "tap": "convs",
+        "op": "conv2d_0",
+        "type": "conv2d",
+        "variable": "conv2d_0.out",
+        "step": 0,
+        "iteration": 0,
+        "thread": 1,
+        "count": 6,
+        **dict.fromkeys(("min", "max", "mean", "std", "l2"), 0.5),
+        **dict.fromkeys(("nan", "inf", "zeros"), 6),
+        "process": "host:7",
+        "file": "/train.py",
+        "line": 41,
+    }
+    assert (second["step"], second["mean"]) == (1, 1.5)
+    (told,) = lines(tmp_path / "logs", "sources.jsonl")
+    assert told == {
+        "source": 1,
+        "tap": "convs",
+        "program": "main",
+        "op": "conv2d_0",
+        "type": "conv2d",
+        "variable": "conv2d_0.out",
+        "slot": "out",
+        "dtype": "float32",
+        "dims": [2, 3],
+        "file": "/train.py",
+        "line": 41,
+        "gradient": False,
+        "process": "host:7",
+    }
+
+
+def test_what_json_has_no_number_for(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    strange = [np.nan, np.inf, -np.inf, 1e-300]
+    extras = {
+        0: Extra(histogram=Histogram(-1.0, float("inf"), (1, 0, 2))),
+        1: Extra(positions=(0, 5), samples=np.array([np.nan, 2.5], np.float32)),
+        2: Extra(value=float("-inf")),
+        3: Extra(error='no value: "released"'),
+    }
+    made.write(batch(4, extras, mean=strange, count=[6, 6, 0, 0]))
+    made.flush()
+    made.close()
+    found = lines(tmp_path)
+    assert [one.get("mean") for one in found] == ["NaN", "Infinity", None, None]
+    assert "count" not in found[2]
+    assert found[0]["histogram"] == {"low": -1.0, "high": "Infinity", "counts": [1, 0, 2]}
+    assert found[1]["samples"] == {"positions": [0, 5], "values": ["NaN", 2.5]}
+    assert found[2]["value"] == "-Infinity"
+    assert found[3]["error"] == 'no value: "released"'
+
+
+def test_numbers_lose_no_digit(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(1000) * 10.0 ** rng.integers(-300, 300, 1000)
+    made = sink(tmp_path)
+    made.write(batch(1000, l2=values))
+    made.flush()
+    made.close()
+    assert [one["l2"] for one in lines(tmp_path)] == values.tolist()
+
+
+def test_pandas_reads_it(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    made = sink(tmp_path)
+    made.write(batch(100))
+    made.flush()
+    made.close()
+    frame = pandas.read_json(tmp_path / "records-0001.jsonl", lines=True)
+    assert frame["step"].tolist() == list(range(100))
+    assert frame["mean"].sum() == sum(i + 0.5 for i in range(100))
+    time = pandas.to_datetime(frame["time"])[0]
+    assert time == pandas.Timestamp("2026-09-21T14:13:20.123456Z")
+
+
+def test_files_begin_anew_when_they_are_full(tmp_path: Path) -> None:
+    made = sink(tmp_path, rotate_bytes=1000, keep=2)
+    for _ in range(6):
+        made.write(batch(4))
+    made.flush()
+    made.close()
+    names = sorted(path.name for path in tmp_path.glob("records-*"))
+    assert names == ["records-0005.jsonl", "records-0006.jsonl"]
+    again = sink(tmp_path)
+    again.write(batch(4))
+    again.flush()
+    again.close()
+    assert (tmp_path / "records-0007.jsonl").exists()
+    # It told of this source before.
+    assert len(lines(tmp_path, "sources.jsonl")) == 1
+
+
+def test_a_file_that_is_removed_is_noticed(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    made.write(batch(4))
+    made.flush()
+    (tmp_path / "records-0001.jsonl").unlink()
+    made.write(batch(4))
+    with pytest.raises(SinkError, match=r"records-0001\.jsonl was removed"):
+        made.flush()
+    made.close()
+    made.open()
+    made.write(batch(3))
+    made.flush()
+    assert len(lines(tmp_path)) == 3
+    made.close()
+
+
+def test_what_counts_as_lost_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = sink(tmp_path)
+    made.write(batch(4))
+    made.flush()
+    real = os.write
+
+    def full(file: int, data: bytes) -> int:
+        """Has room for a part of it."""
+        if len(data) <= 100:
+            raise OSError(28, "No space left on device")
+        return real(file, data[:100])
+
+    made.write(batch(4))
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        made.flush()
+    made.close()
+    monkeypatch.undo()
+    assert len(lines(tmp_path)) == 4
+    made.open()
+    made.write(batch(2))
+    made.flush()
+    made.close()
+    assert len(lines(tmp_path)) == 6
+
+
+def test_standard_output_that_is_full() -> None:
+    code = f"""
+import sys; sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}
+from pathlib import Path
+from tapped import batch
+from opstep_server.taps.sinks.jsonl import JsonlSink
+made = JsonlSink(Path("-"), {{"rotate_bytes": 1, "keep": 0}})
+made.open()
+made.write(batch(4))
+try:
+    made.flush()
+except OSError as error:
+    print(error.strerror, file=sys.stderr)
+made.close()
+"""
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE)
+    assert ended.stderr.decode() == "No space left on device\n"
+    assert ended.returncode == 0
