@@ -1,17 +1,17 @@
-"""CRC-32C of many messages at once, a byte of each at a time."""
+"""CRC-32C of many messages at once.
+
+They are cut into pieces of the same size. All pieces go side by side, a byte of each at a time, as
+if each were alone; the checksum is linear, so that pieces can be put together afterwards.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-_POLYNOMIAL = 0x82F63B78
-_ALL = np.uint32(0xFFFFFFFF)
-# What may be padded to the longest of a group, in bytes.
-_GROUP = 1 << 20
-
-
 Sums = npt.NDArray[np.uint32]
+_POLYNOMIAL = 0x82F63B78
+_PIECE = 128
 
 
 def _table() -> Sums:
@@ -22,23 +22,58 @@ def _table() -> Sums:
 
 
 _TABLE = _table()
-_PLAIN: list[int] = _TABLE.tolist()
+
+
+def _through(state: Sums, steps: npt.NDArray[np.uint8]) -> Sums:
+    """Changes it in place."""
+    low = state.view(np.uint8)[::4]  # numbers are little-endian
+    for bytes_ in steps:
+        index = low ^ bytes_
+        state >>= np.uint32(8)
+        state ^= _TABLE[index]
+    return state
+
+
+def _starts() -> Sums:
+    """From what state so many zeros lead to the one that a message begins with."""
+    plain = _TABLE.tolist()
+    by_top = {entry >> 24: index for index, entry in enumerate(plain)}
+    states = [0xFFFFFFFF]
+    for _ in range(_PIECE):
+        index = by_top[states[-1] >> 24]
+        states.append(((states[-1] ^ plain[index]) << 8) & 0xFFFFFFFF | index)
+    return np.array(states, np.uint32)
+
+
+def _shifts() -> list[list[int]]:
+    """Where a piece of zeros leads, for each byte of a state; the whole is the sum of them."""
+    zeros = np.zeros((_PIECE, 1), np.uint8)
+    bytes_ = np.arange(256, dtype=np.uint32)
+    return [_through(bytes_ << np.uint32(place), zeros).tolist() for place in (0, 8, 16, 24)]
+
+
+_START = _starts()
+_SHIFT = _shifts()
 
 
 def crc32c(messages: list[bytes]) -> Sums:
+    counts = [max(1, -(-len(message) // _PIECE)) for message in messages]
+    # Zeros are put before a message, where they can be allowed for.
+    both = list(zip(messages, counts, strict=True))
+    padded = b"".join(message.rjust(count * _PIECE, b"\0") for message, count in both)
+    steps = np.frombuffer(padded, np.uint8).reshape(-1, _PIECE).T.copy()
+    state = np.zeros(steps.shape[1], np.uint32)
+    first = np.cumsum([0, *counts])[:-1]
+    state[first] = _START[[count * _PIECE - len(message) for message, count in both]]
+    pieces = iter(_through(state, steps).tolist())
     sums = np.empty(len(messages), np.uint32)
-    lengths = np.array([len(message) for message in messages])
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        longest = int(lengths[order[start]])
-        group = order[start : start + max(1, _GROUP // max(1, longest))]
-        if len(group) < 16:
-            group = group[:1]
-            sums[group[0]] = _one(messages[group[0]])
-        else:
-            sums[group] = _several([messages[index] for index in group])
-        start += len(group)
+    low, second, third, high = _SHIFT
+    for index, count in enumerate(counts):
+        crc = next(pieces)
+        for _ in range(count - 1):
+            moved = low[crc & 255] ^ second[crc >> 8 & 255] ^ third[crc >> 16 & 255]
+            crc = moved ^ high[crc >> 24] ^ next(pieces)
+        sums[index] = crc ^ 0xFFFFFFFF
     return sums
 
 
@@ -48,27 +83,3 @@ def masked(messages: list[bytes]) -> Sums:
     turned: Sums = (sums >> np.uint32(15)) | (sums << np.uint32(17))
     turned += np.uint32(0xA282EAD8)
     return turned
-
-
-def _several(messages: list[bytes]) -> Sums:
-    """Longest first."""
-    lengths = [len(message) for message in messages]
-    padded = b"".join(message.ljust(lengths[0], b"\0") for message in messages)
-    # A row a position, so that the bytes of one step lie side by side.
-    steps = np.frombuffer(padded, np.uint8).reshape(len(messages), lengths[0]).T.copy()
-    going = np.searchsorted(-np.array(lengths), -np.arange(lengths[0]), side="left").tolist()
-    sums: Sums = np.full(len(messages), _ALL)
-    for position, count in enumerate(going):
-        now = sums[:count]
-        sums[:count] = _TABLE[(now ^ steps[position, :count]) & np.uint32(255)] ^ (
-            now >> np.uint32(8)
-        )
-    sums ^= _ALL
-    return sums
-
-
-def _one(message: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in message:
-        crc = _PLAIN[(crc ^ byte) & 255] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF

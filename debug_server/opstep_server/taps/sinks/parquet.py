@@ -208,7 +208,7 @@ def columns(batch: Batch) -> Any:
 
     sources = {id(source): source for source in batch.sources}
     place = {identity: index for index, identity in enumerate(sources)}
-    which = pa.array([place[id(source)] for source in batch.sources])
+    which = pa.array([place[id(source)] for source in batch.sources], pa.int64())
 
     def of_source(attribute: str, type: Any) -> Any:
         values = [_plain(source, attribute) for source in sources.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import struct
@@ -9,6 +10,7 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,13 +44,17 @@ class TensorboardSink(Sink):
 
     settings: Mapping[str, Any]
 
+    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
+        super().__init__(path, settings)
+        # By run; the one that was written longest ago is the first.
+        self._files: OrderedDict[str, Appended] = OrderedDict()
+
     def open(self) -> None:
         # Here, because it takes a while.
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         self._event, self._summary = Event, Summary
-        self._files: OrderedDict[str, Appended] = OrderedDict()
         self.path.mkdir(parents=True, exist_ok=True)
 
     def write(self, batch: Batch) -> None:
@@ -75,9 +81,9 @@ class TensorboardSink(Sink):
             file.check()
 
     def close(self) -> None:
-        for file in getattr(self, "_files", {}).values():
+        for file in self._files.values():
             file.close()
-        self._files = OrderedDict()
+        self._files.clear()
 
     def _file(self, run: str) -> Appended:
         file = self._files.pop(run, None)
@@ -162,11 +168,16 @@ def tag_of(source: Source) -> str:
 
 def _framed(messages: list[bytes]) -> bytes:
     """As records of such a file: length and message, each with its checksum."""
-    lengths = [struct.pack("<Q", len(message)) for message in messages]
-    sums = iter(masked([*lengths, *messages]).tolist())
-    heads = [length + struct.pack("<I", next(sums)) for length in lengths]
-    tails = (struct.pack("<I", one) for one in sums)
-    return b"".join(itertools.chain.from_iterable(zip(heads, messages, tails, strict=True)))
+    pieces: list[bytes] = []
+    for message, checksum in zip(messages, masked(messages).tolist(), strict=True):
+        pieces += (_head(len(message)), message, struct.pack("<I", checksum))
+    return b"".join(pieces)
+
+
+@functools.lru_cache(maxsize=4096)
+def _head(length: int) -> bytes:
+    number = struct.pack("<Q", length)
+    return number + struct.pack("<I", int(masked([number])[0]))
 
 
 def images(tensor: Array, most: int) -> list[Array]:
