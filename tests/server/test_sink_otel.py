@@ -131,7 +131,6 @@ def test_many_series_are_sent_and_no_more_than_allowed(receiver: Receiver):
     with opened("otel", NONE, endpoint=receiver.endpoint, max_series=3000) as s:
         s.write(batch(sources))
         s.flush()
-        assert receiver.received == []  # the interval is not over
     found = metrics(receiver.received[0])
     points = found["opstep.tap.mean"].gauge.data_points
     ops = {
@@ -141,8 +140,22 @@ def test_many_series_are_sent_and_no_more_than_allowed(receiver: Receiver):
     assert found["opstep.tap.unshown_records"].sum.data_points[0].as_int == 500
 
 
+def test_exports_keep_their_interval(receiver: Receiver):
+    with opened("otel", NONE, endpoint=receiver.endpoint, interval=1000.0) as s:
+        for first in range(5):
+            s.write(batch([CONV], first=first))
+            s.flush()
+        assert len(receiver.received) == 1
+    # The end waits for nothing.
+    assert [received_steps(request) for request in receiver.received] == [[0], [4]]
+
+
+def received_steps(request: ExportMetricsServiceRequest) -> list[int]:
+    return [point.as_int for point in metrics(request)["opstep.tap.step"].gauge.data_points]
+
+
 def test_a_collector_that_refuses(receiver: Receiver, capfd: pytest.CaptureFixture[str]):
-    s = sink("otel", NONE, endpoint=f"{receiver.endpoint}/v1/metrics", interval=0.0)
+    s = sink("otel", NONE, endpoint=f"{receiver.endpoint}/v1/metrics", interval=1000.0)
     receiver.status = 400
     s.open()
     s.write(batch([CONV]))

@@ -106,6 +106,7 @@ def test_files_are_finished_by_rows(tmp_path: Path):
     with opened("parquet", tmp_path, rows=20) as s:
         for first in range(0, 70, 10):
             s.write(batch([CONV] * 10, first=first))
+            s.flush()
         assert [len(pd.read_parquet(file)) for file in finished(tmp_path)] == [20, 20, 20]
         assert steps(tmp_path) == list(range(60))
         # Readers of the folder do not see the journal either.
@@ -141,6 +142,7 @@ from tap_batches import *
 s = sink("parquet", Path(sys.argv[1]), rows=10)
 s.open()
 s.write(batch([CONV] * 10))
+s.flush()
 s.write(batch([CONV, source(tap="other")], first=10))
 s.flush()
 os.kill(os.getpid(), signal.SIGKILL)
@@ -198,21 +200,23 @@ def test_the_journal_of_another_sink_is_left_alone(tmp_path: Path):
     assert steps(tmp_path) == [0, 1, 2]
 
 
-def test_a_full_disk(tmp_path: Path):
+def test_a_full_disk_takes_back_what_was_not_flushed(tmp_path: Path):
     s = sink("parquet", tmp_path)
     s.open()
     other = source(tap="other")
     s.write(batch([CONV] * 10))
+    s.flush()
     with no_room(1 << 16), pytest.raises(OSError, match="part-"):
         for first in range(1000, 100_000, 10):
             s.write(batch([other, *[CONV] * 9], first=first))
-            taken = first + 10
+            if first == 1050:
+                s.flush()
     s.close()
-    assert steps(tmp_path) == [*range(10), *range(1000, taken)]
+    assert steps(tmp_path) == [*range(10), *range(1000, 1060)]
     s.open()
     s.write(batch([CONV], first=200_000))
     s.close()
-    assert steps(tmp_path) == [*range(10), *range(1000, taken), 200_000]
+    assert steps(tmp_path) == [*range(10), *range(1000, 1060), 200_000]
     assert everything(tmp_path) == finished(tmp_path)
 
 
@@ -220,15 +224,17 @@ def test_no_room_to_finish_a_file(tmp_path: Path):
     s = sink("parquet", tmp_path, rows=10)
     s.open()
     s.write(batch([CONV] * 10))
-    with no_room(), pytest.raises(OSError):
-        s.flush()
     with no_room():
+        # The records are safe.
+        s.flush()
+        with pytest.raises(OSError, match="part-"):
+            s.write(batch([CONV], first=10))
         s.close()
     assert finished(tmp_path) == []
     s.open()
     assert steps(tmp_path) == list(range(10))
     s.write(batch([CONV], first=10))
-    with no_room(), pytest.raises(OSError):
+    with no_room(), pytest.raises(OSError, match="part-"):
         s.close()
     s.open()
     s.close()

@@ -171,22 +171,29 @@ def name(file: Path) -> str:
     return str(file.readlink()) if file.is_symlink() else ""
 
 
-def test_a_full_disk_leaves_whole_records(tmp_path: Path):
+def test_a_full_disk_takes_back_what_was_not_flushed(tmp_path: Path):
     s = sink("tensorboard", tmp_path)
     s.open()
-    s.write(batch([CONV] * 10))
-    with no_room(5000), pytest.raises(OSError, match="tfevents"):
-        for first in range(10, 1000, 10):
+    with no_room(9000), pytest.raises(OSError, match="tfevents"):
+        for first in range(0, 1000, 10):
             s.write(batch([CONV] * 10, first=first))
+            if first == 10:
+                s.flush()
     s.close()
-    before = steps(tmp_path)
-    assert before == list(range(len(before)))
+    assert steps(tmp_path) == list(range(20))
     (file,) = tmp_path.rglob("*tfevents*")
     size = file.stat().st_size
+    # Attempts that fail leave nothing behind.
+    for room in (0, 10, 60):
+        s.open()
+        with no_room(room), pytest.raises(OSError, match="tfevents"):
+            s.write(batch([CONV] * 10, first=500))
+        s.close()
+    assert list(tmp_path.rglob("*tfevents*")) == [file]
     s.open()
     s.write(batch([CONV] * 10, first=1000))
     s.close()
-    assert steps(tmp_path) == before + list(range(1000, 1010))
+    assert steps(tmp_path) == [*range(20), *range(1000, 1010)]
     assert file.stat().st_size == size
 
 

@@ -85,7 +85,7 @@ def test_a_line_of_the_index(tmp_path: Path):
             "process": "box:77",
             "step": 42,
             "iteration": 1,
-            "time": "2026-03-01T12:00:00.124456Z",
+            "time": "2026-03-01T12:00:00.124456+00:00",
             "dtype": "float32",
             "dims": [2, 2],
         }

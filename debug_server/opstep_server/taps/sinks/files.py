@@ -32,14 +32,24 @@ def safe_name(text: str) -> str:
 
 
 class Appended:
-    """A file that grows by whole pieces: what does not fit is cut off again."""
+    """A file that grows by whole pieces: what does not fit is cut off again.
 
-    def __init__(self, path: Path, exclusive: bool = False) -> None:
+    `keep` says that what is in it now counts as written; `undo` goes back to there.
+    """
+
+    def __init__(self, path: Path, new: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self.path = path
-        self._file = os.open(path, flags | (os.O_EXCL if exclusive else 0), 0o666)
+        self._new = new
+        self._file = os.open(path, flags | (os.O_EXCL if new else 0), 0o666)
         self.size = os.fstat(self._file).st_size
+        self._begin = self._kept = self.size
+
+    def begin(self, data: bytes) -> None:
+        """With what a new file starts; if nothing follows, `close` removes it."""
+        self.append(data)
+        self._begin = self._kept = self.size
 
     def append(self, data: bytes) -> None:
         self.check()
@@ -48,16 +58,17 @@ class Appended:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
-            self.cut(self.size)
+            self._cut(self.size)
             error.filename = str(self.path)
             raise
         self.size += len(data)
 
-    def cut(self, size: int) -> None:
-        """Back to what it was."""
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._file, size)
-        self.size = size
+    def keep(self) -> None:
+        self.check()
+        self._kept = self.size
+
+    def undo(self) -> None:
+        self._cut(self._kept)
 
     def cut_line(self) -> None:
         """A last line that has no end is what a crash of the machine left of it."""
@@ -66,12 +77,17 @@ class Appended:
             opened.seek(start)
             last = opened.read()
         if last and not last.endswith(b"\n"):
-            self.cut(start + last.rfind(b"\n") + 1)
+            self._cut(start + last.rfind(b"\n") + 1)
 
     def check(self) -> None:
         """Writing to a file that nobody can find any more would succeed for ever."""
         if os.fstat(self._file).st_nlink == 0:
             raise SinkError(f"{self.path} was removed while it was being written")
+
+    def _cut(self, size: int) -> None:
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, size)
+        self.size = size
 
     def lock(self) -> bool:
         return lock(self._file)
@@ -80,6 +96,8 @@ class Appended:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+            if self._new and self.size <= self._begin:
+                self.path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -60,7 +60,8 @@ class OtelSink(Sink):
         self._reason = _Reason()
         self._exporter: Any = None
         self._waiting = False
-        self._exported = 0.0
+        # When; long ago if there was none, or the last one failed.
+        self._exported = float("-inf")
 
     def open(self) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -71,7 +72,6 @@ class OtelSink(Sink):
         timeout = self.settings["timeout"]
         self._exporter = OTLPMetricExporter(endpoint=self._endpoint, timeout=timeout)
         self._resource = Resource.create({"service.name": self.settings["service"]})
-        self._exported = time.monotonic()
 
     def write(self, batch: Batch) -> None:
         self._latest.add(batch)
@@ -96,10 +96,11 @@ class OtelSink(Sink):
     def _export(self) -> None:
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
-        self._exported = time.monotonic()
         self._waiting = False
         self._reason.text = ""
-        if self._exporter.export(self._metrics()) is not MetricExportResult.SUCCESS:
+        done = self._exporter.export(self._metrics()) is MetricExportResult.SUCCESS
+        self._exported = time.monotonic() if done else float("-inf")
+        if not done:
             why = self._reason.text or "no answer"
             raise SinkError(f"{self._endpoint} did not take the metrics: {why}")
 

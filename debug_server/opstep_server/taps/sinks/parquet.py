@@ -28,6 +28,8 @@ _DAY = 86_400 * 10**9
 _JOURNAL = ".arrows"
 # Rows are put into a Parquet file in groups: that much is in memory at a time.
 _GROUP = 16_384
+# A file that could not be finished is tried again after so many seconds.
+_AGAIN = 5.0
 # Of the files of this process.
 _NUMBERS = itertools.count()
 _INTEGERS = ("count", "nan", "inf", "zeros")
@@ -41,7 +43,8 @@ _RANGES = ["time", "step", "iteration", "op", "variable", "process", *_INTEGERS]
 @dataclass
 class _Journal:
     file: files.Appended
-    opened: float
+    # When it is to be finished, however few rows it has.
+    due: float
     rows: int = 0
 
 
@@ -77,15 +80,19 @@ class ParquetSink(Sink):
                     _finish(left)
 
     def write(self, batch: Batch) -> None:
-        with self._noting_failure():
-            self._finish_due()
-            self._append(batch)
+        with self._undoing():
+            table = columns(batch)
+            for key, rows in _partitions(batch):
+                part = table if len(rows) == len(batch) else table.take(rows)
+                journal = self._journal(key, table.schema)
+                journal.file.append(part.serialize())
+                journal.rows += len(rows)
 
     def flush(self) -> None:
-        with self._noting_failure():
+        with self._undoing():
             for journal in self._journals.values():
-                journal.file.check()
-            self._finish_due()
+                journal.file.keep()
+        self._finish_due()
 
     def close(self) -> None:
         """What cannot be finished now is in its journal, and safe there."""
@@ -102,28 +109,14 @@ class ParquetSink(Sink):
                 journal.file.close()
 
     @contextlib.contextmanager
-    def _noting_failure(self) -> Iterator[None]:
+    def _undoing(self) -> Iterator[None]:
+        """What was not flushed counts as lost when something fails."""
         try:
             yield
         except (OSError, SinkError):
             self._failed = True
-            raise
-
-    def _append(self, batch: Batch) -> None:
-        table = columns(batch)
-        before: list[tuple[_Journal, int, int]] = []
-        try:
-            for key, rows in _partitions(batch):
-                part = table if len(rows) == len(batch) else table.take(rows)
-                journal = self._journal(key, table.schema)
-                before.append((journal, journal.file.size, journal.rows))
-                journal.file.append(part.serialize())
-                journal.rows += len(rows)
-        except (OSError, SinkError):
-            # All of the batch counts as lost.
-            for journal, size, rows_then in before:
-                journal.file.cut(size)
-                journal.rows = rows_then
+            for journal in self._journals.values():
+                journal.file.undo()
             raise
 
     def _journal(self, key: tuple[str, int], schema: Any) -> _Journal:
@@ -136,19 +129,23 @@ class ParquetSink(Sink):
                 f"-{os.getpid()}-{next(_NUMBERS):06d}{_JOURNAL}"
             )
             folder = self.path / f"tap={files.safe_name(tap)}" / f"date={date}"
-            file = files.Appended(folder / name, exclusive=True)
-            self._journals[key] = _Journal(file, time.monotonic())
+            file = files.Appended(folder / name, new=True)
+            self._journals[key] = _Journal(file, time.monotonic() + self.settings["seconds"])
             file.lock()
-            file.append(schema.serialize())
+            file.begin(schema.serialize())
         return self._journals[key]
 
     def _finish_due(self) -> None:
+        """Only what was flushed: it is safe, and if there is no room now, there may be later."""
         now = time.monotonic()
         for key, journal in list(self._journals.items()):
-            waited = now - journal.opened >= self.settings["seconds"]
-            if waited or journal.rows >= self.settings["rows"]:
-                journal.file.check()
+            if now < journal.due and journal.rows < self.settings["rows"]:
+                continue
+            try:
                 _finish(journal.file.path)
+            except OSError:
+                journal.due, journal.rows = now + _AGAIN, 0
+            else:
                 del self._journals[key]
                 journal.file.close()
 

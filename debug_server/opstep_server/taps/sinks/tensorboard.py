@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opstep_server.taps.records import STATISTICS, Batch, Extra, Source
-from opstep_server.taps.sinks.base import Key, Sink
+from opstep_server.taps.sinks.base import Key, Sink, SinkError
 from opstep_server.taps.sinks.checksums import masked
 from opstep_server.taps.sinks.files import Appended, safe_name
 
@@ -48,6 +49,8 @@ class TensorboardSink(Sink):
         super().__init__(path, settings)
         # By run; the one that was written longest ago is the first.
         self._files: OrderedDict[str, Appended] = OrderedDict()
+        # Files that get nothing more, but are not flushed yet.
+        self._full: list[Appended] = []
 
     def open(self) -> None:
         # Here, because it takes a while.
@@ -73,22 +76,40 @@ class TensorboardSink(Sink):
                 summary = self._summary(value=found)
                 event = self._event(wall_time=seconds, step=step, summary=summary)
                 events.setdefault(runs[source], []).append(event.SerializeToString())
-        for run, made in events.items():
-            self._file(run).append(_framed(made))
+        with self._undoing():
+            for run, made in events.items():
+                self._file(run).append(_framed(made))
 
     def flush(self) -> None:
-        for file in self._files.values():
-            file.check()
+        with self._undoing():
+            for file in (*self._full, *self._files.values()):
+                file.keep()
+        self._close(self._full)
+        self._full.clear()
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        self._close([*self._full, *self._files.values()])
+        self._full.clear()
         self._files.clear()
+
+    @contextlib.contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """What was not flushed counts as lost when something fails."""
+        try:
+            yield
+        except (OSError, SinkError):
+            for file in (*self._full, *self._files.values()):
+                file.undo()
+            raise
+
+    def _close(self, files: list[Appended]) -> None:
+        for file in files:
+            file.close()
 
     def _file(self, run: str) -> Appended:
         file = self._files.pop(run, None)
         if file and file.size >= self.settings["rotate_bytes"]:
-            file.close()
+            self._full.append(file)
             file = None
         if file is None:
             # TensorBoard reads the files of a run in the order of their names.
@@ -96,10 +117,9 @@ class TensorboardSink(Sink):
                 f"events.out.tfevents.{int(time.time()):010d}."
                 f"{safe_name(os.uname().nodename)}.{os.getpid()}.{next(_NUMBERS):06d}"
             )
-            file = Appended(self.path / run / name, exclusive=True)
-            self._files[run] = file
+            file = self._files[run] = Appended(self.path / run / name, new=True)
             start = self._event(wall_time=time.time(), file_version="brain.Event:2")
-            file.append(_framed([start.SerializeToString()]))
+            file.begin(_framed([start.SerializeToString()]))
         self._files[run] = file
         while len(self._files) > _MOST_OPEN:
             self._files.popitem(last=False)[1].close()

@@ -84,7 +84,7 @@ class TensorsSink(Sink):
             tensor = batch.extras[index].tensor
             if tensor is None:
                 continue
-            if not self._add(batch, index, tensor, f"{times[index]}Z"):
+            if not self._add(batch, index, tensor, f"{times[index]}+00:00"):
                 refused = f"{batch.sources[index].variable} has {tensor.nbytes} bytes"
         if self._removed:
             self._rewrite_index()
