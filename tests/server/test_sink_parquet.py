@@ -171,6 +171,7 @@ def test_a_journal_that_is_cut_or_half_done_is_taken_for_what_it_is(tmp_path: Pa
     first, second = sorted(tmp_path.rglob(".part-*"))
     os.truncate(first, first.stat().st_size - 5)
     os.truncate(second, 3)
+    first.with_name(f"{first.name[:-7]}0.arrows").touch()
     unfinished = first.with_name(".unfinished-x")
     unfinished.write_bytes(b"PAR1")
     with opened("parquet", tmp_path):
