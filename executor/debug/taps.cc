@@ -42,8 +42,9 @@ Taps::Taps(TapLimits limits)
 
 void Taps::Refresh() {
   ++version_;
-  any_ = std::any_of(entries_.begin(), entries_.end(),
-                     [](const auto& entry) { return !entry.second.tap->ended; });
+  any_ = std::any_of(entries_.begin(), entries_.end(), [](const auto& entry) {
+    return !entry.second.tap->ended && !entry.second.tap->spec.disabled();
+  });
 }
 
 void Taps::Add(const proto::Tap& spec, const std::string& server) {
@@ -310,6 +311,8 @@ proto::TapStatus Taps::StatusOf(const Entry& entry) const {
   status.set_op_count(static_cast<uint32_t>(entry.ops.size()));
   if (tap.ended) {
     status.set_ended(tap.why);
+  } else if (tap.spec.disabled()) {
+    status.set_message("it is disabled");
   } else if (entry.ops.empty() && !entry.problem.empty()) {
     status.set_message(entry.problem);
   } else if (entry.ops.empty() && entry.forbidden > 0) {

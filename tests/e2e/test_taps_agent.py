@@ -1,4 +1,4 @@
-"""Taps in the executor's process, beside a bare server: what is recorded, when, and the accounts."""
+"""Taps in the executor's process, beside a bare server: what they record, when, and accounts."""
 
 from __future__ import annotations
 
