@@ -26,7 +26,7 @@ def do(words: list[str]) -> int:
     streams.open_missing()
     if words and words[0] in EXECUTOR_COMMANDS:
         return _executor(words)
-    if words[:2] in (["log", "view"],):
+    if words[:2] in (["log", "view"], ["log", "report"]):
         from opstep_server.cli import log_files
 
         return log_files.main(words)

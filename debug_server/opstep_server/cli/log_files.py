@@ -1,4 +1,4 @@
-"""`opstep log view`: looking at the directory of a tap log."""
+"""`opstep log view` and `opstep log report`: looking at the directory of a tap log."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ examples:
   opstep log view logs
   opstep log view logs --filter "conv* grad" --statistic l2 --order nan
   opstep log view logs --once | grep fc_0
+"""
+
+
+REPORT_EPILOG = """\
+The page needs no network. Of long logs it shows a bounded number of points, in which smallest and
+largest values survive; it says so. Where there are no JSON lines, Parquet files are read.
+
+examples:
+  opstep log report logs --html
+  opstep log report logs --html /tmp/report.html
 """
 
 
@@ -51,15 +61,26 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
         "--order", metavar="ORDER", default="name", choices=choice.ORDERS,
         help=f"{', '.join(choice.ORDERS[:-1])} or {choice.ORDERS[-1]}",
     )  # fmt: skip
-    return {"log view": view}
+    report = argparse.ArgumentParser(
+        "opstep log report",
+        description="Write what taps logged to a directory as one page, with plots per op.",
+        epilog=REPORT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_directory(report)
+    report.add_argument(
+        "--html", metavar="FILE", nargs="?", const="", required=True,
+        help="the page; DIR/report.html if not given",
+    )  # fmt: skip
+    return {"log view": view, "log report": report}
 
 
 def main(words: list[str]) -> int:
-    """`words` begin with `log view`."""
+    """`words` begin with `log view` or `log report`."""
     characters.replace_unknown()
     args = parsers()[" ".join(words[:2])].parse_args(words[2:])
     try:
-        return _view(args)
+        return _report(args) if words[1] == "report" else _view(args)
     except DirectoryError as error:
         print(f"opstep: {error}", file=sys.stderr)
         return exits.WRONG
@@ -94,3 +115,23 @@ def _full_screen() -> bool:
     """Whether there is a terminal that can do more than write lines."""
     able = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
     return able and sys.stdout.isatty() and sys.stdin.isatty()
+
+
+def _report(args: argparse.Namespace) -> int:
+    from opstep_server.taps.report import writing
+    from opstep_server.taps.view import directory
+
+    directory.check(args.directory, parquet=True)
+    told = sys.stderr.isatty()
+
+    def progress(count: int) -> None:
+        if told:
+            sys.stderr.write(f"\r{count:,} records read")
+            sys.stderr.flush()
+
+    path = Path(args.html) if args.html else args.directory / "report.html"
+    written = writing.write(args.directory, path, progress)
+    if told:
+        sys.stderr.write("\r\x1b[K")
+    print(f"{path}: {written}")
+    return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -83,8 +82,8 @@ class Follower:
         self._backwards = False
         return any(file.size > file.end for file in found.values())
 
-    def newer(self, limit: int = CHUNK) -> Iterator[bytes]:
-        """The next whole lines of each file, in order, up to about so many bytes of each."""
+    def newer(self, limit: int = CHUNK) -> list[bytes]:
+        """The next whole lines, up to about so many bytes, of the oldest file that has some."""
         for identity, file in sorted(self._files.items(), key=lambda item: item[1].order):
             if file.size <= file.end:
                 continue
@@ -93,7 +92,9 @@ class Follower:
             if not end and len(data) >= _LONGEST:
                 end = len(data)
             file.end += end
-            yield from data[:end].splitlines()
+            if end:
+                return data[:end].splitlines()
+        return []
 
     def older(self, limit: int = CHUNK) -> list[bytes]:
         """The lines before those that were read, the newest first; none when all were read."""

@@ -196,7 +196,7 @@ class Log:
 
     def _read_sources(self, until: float) -> None:
         while True:
-            lines = list(self._sources.newer())
+            lines = self._sources.newer()
             for line in lines:
                 if line.strip():
                     self._take_source(line)
@@ -205,7 +205,7 @@ class Log:
 
     def _read_newer(self, until: float) -> None:
         while True:
-            lines = list(self._records.newer())
+            lines = self._records.newer()
             for line in lines:
                 self._take(line, newest=True)
             if not lines or time.monotonic() > until:

@@ -1,0 +1,83 @@
+"""All records of a directory, as the fields that the JSON lines have, oldest file first."""
+
+from __future__ import annotations
+
+import importlib.util
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from opstep_server.taps.view import records
+from opstep_server.taps.view.directory import DirectoryError
+from opstep_server.taps.view.follow import Follower
+from opstep_server.taps.view.records import Unreadable
+
+_PORTION = 1 << 20
+
+
+class Reading:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.files = 0
+        self.unreadable = 0
+        # One sentence on what could not be read; "" when all could.
+        self.problem = ""
+
+    def sources(self) -> Iterator[dict[str, Any]]:
+        yield from self._lines(records.SOURCES)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        before = self.files
+        yield from self._lines(records.RECORDS)
+        if self.files == before and (self._directory / "parquet").is_dir():
+            yield from self._parquet()
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _lines(self, pattern: str) -> Iterator[dict[str, Any]]:
+        follower = Follower(self._directory, pattern)
+        follower.look()
+        self.files += follower.files if pattern == records.RECORDS else 0
+        while lines := follower.newer(_PORTION):
+            for line in lines:
+                if not line.strip():
+                    continue
+                try:
+                    yield records.load(line)
+                except Unreadable:
+                    self.unreadable += 1
+        self.problem = follower.problem or self.problem
+
+    def _parquet(self) -> Iterator[dict[str, Any]]:
+        if importlib.util.find_spec("pyarrow") is None:
+            raise DirectoryError(
+                f"{self._directory} has only Parquet files, which need the package pyarrow: "
+                'pip install "opstep[parquet]"'
+            )
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        # Names begin with the time.
+        for path in sorted((self._directory / "parquet").rglob("*.parquet"), key=lambda p: p.name):
+            try:
+                with pq.ParquetFile(path) as file:
+                    for batch in file.iter_batches(8192):
+                        for row in batch.to_pylist():
+                            yield _fields(row, path)
+            except (OSError, pa.ArrowException):
+                self.unreadable += 1
+                continue
+            self.files += 1
+
+
+def _fields(row: dict[str, Any], path: Path) -> dict[str, Any]:
+    fields = {name: value for name, value in row.items() if value is not None}
+    # The tap is the name of the folder: `tap=convs/date=2026-03-01`.
+    folder = path.parent.parent.name
+    fields.setdefault("tap", urllib.parse.unquote(folder.removeprefix("tap=")))
+    if "text" in fields:
+        fields["value"] = fields.pop("text")
+    if "time" in fields:
+        fields["time"] = fields["time"].isoformat()
+    return fields
