@@ -51,9 +51,12 @@ def _section(name: str, command: argparse.ArgumentParser) -> str:
         if group.title not in ("positional arguments", "options"):
             lines.append(f"| *{group.title}* | |")
         for action in group._group_actions:
+            if action.help == argparse.SUPPRESS:
+                continue
             metavar = action.metavar or ("" if action.option_strings else action.dest.upper())
             words = " ".join([*action.option_strings[-1:], str(metavar)]).strip()
-            lines.append(f"| `{words}` | {action.help} |")
+            bars = words.replace("|", r"\|")  # Else a new column would begin.
+            lines.append(f"| `{bars}` | {action.help} |")
     about, _, rest = (command.epilog or "").partition("examples:\n")
     examples, _, codes = rest.partition("\n\n")
     about, _, table = about.partition("\n\n")

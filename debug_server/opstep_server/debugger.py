@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from opstep_server import doorbell, process, terminal
 from opstep_server.access import Endpoint, Place
+from opstep_server.guests import Guests
 from opstep_server.hub import Hub
 from opstep_server.looking import Looking
 from opstep_server.model import (
@@ -176,6 +177,10 @@ class Debugger(Looking, Tapping):
             ) from None
         finally:
             unsubscribe()
+
+    def share(self) -> None:
+        """Others may come as guests to the executors that are here."""
+        self._hub.server.on_visit = Guests(self._hub).visit
 
     async def visit(self, place: Place, gone: Callable[[str], None]) -> None:
         """Shares the executors of a debug server; `gone` is told when that ends."""

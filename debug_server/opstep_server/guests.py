@@ -25,10 +25,13 @@ from opstep_server.model import (
     Logged,
     ProgramCompiled,
     StoppedEvent,
+    TapsChanged,
     Thread,
     ThreadEnded,
     ThreadStarted,
 )
+from opstep_server.taps.passing import Passed
+from opstep_server.taps.shared import Wanted
 from opstep_server.wire import debug_pb2 as pb
 
 # Bytes that a guest may leave unread before log records are counted instead of kept for him, and
@@ -70,7 +73,7 @@ class Guest:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.streams = 0
-        self.user = hub.enter(self._take)
+        self.user = hub.enter(self._take, present=False)
         self._relays: dict[int, Relay] = {}
         # Those that it was shown, and may have sent away.
         self._shown: set[int] = set()
@@ -94,6 +97,9 @@ class Guest:
             self.hub.breakpoints.drop(relay.owner)
             with contextlib.suppress(DebuggerError):
                 await self.hub.push_breakpoints()
+            if self.hub.taps.drop(relay.owner):
+                relay.tapped.end()
+                await self.hub.push_taps()
 
     def _next(self) -> Executor | None:
         return next((e for e in self.hub.roster.executors if e.id not in self._shown), None)
@@ -133,6 +139,7 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
         # He said nothing for too long, or left too much unread.
         self.unheard = asyncio.Event()
+        self.tapped = Passed(executor, self._send, lambda: self._unread > MAX_UNREAD_LOGS)
 
     async def run(self) -> None:
         work = (self._write(), self._read(), self._pulse(), self.unheard.wait())
@@ -167,7 +174,13 @@ class Relay:
             elif message.HasField("welcome"):
                 await self._set_breakpoints(message.welcome.breakpoints)
                 await self._set_exceptions(message.welcome.exceptions)
+                if message.welcome.HasField("taps"):
+                    self._send(tap_statuses=await self._set_taps(message.welcome.taps))
+                if message.welcome.present:
+                    self._hub.come(self._user)
                 self._tell_all()
+            elif message.HasField("taps_taken"):
+                self.tapped.taken(message.taps_taken)
             elif message.HasField("command"):
                 task = asyncio.create_task(self._answer(message.command))
                 self._tasks.add(task)
@@ -192,12 +205,19 @@ class Relay:
             elif kind == "set_exceptions":
                 problems = await self._set_exceptions(command.set_exceptions)
                 reply = pb.Reply(faults=pb.FaultStatuses(messages=problems))
+            elif kind == "set_taps":
+                reply = pb.Reply(taps=await self._set_taps(command.set_taps))
+            elif kind == "drop_taps":
+                await self._hub.drop_taps(command.drop_taps)
+                reply = pb.Reply(done=pb.Done())
             elif kind in ("set_presence", "detach") or self._is_answered(command):
                 reply = pb.Reply(done=pb.Done())
             else:
                 reply = await self._pass_on(command)
         except DebuggerError as error:
             reply = pb.Reply(error=str(error))
+        if command.set_presence.present:
+            self._hub.come(self._user)
         reply.command = command.id
         self._send(reply=reply)
         if kind == "detach":
@@ -246,6 +266,14 @@ class Relay:
         await self._hub.push_faults()
         return faults.problems
 
+    async def _set_taps(self, wanted: pb.SetTaps) -> pb.TapStatuses:
+        identity = self._executor.hello.identity
+        taps = [Wanted(tap, identity) for tap in wanted.taps]
+        self._hub.taps.replace(self.owner, taps, self.tapped)
+        await self._hub.push_taps()
+        known = self._hub.taps.statuses(self.owner)
+        return pb.TapStatuses(statuses=[s for id, s in known if id == self._executor.id])
+
     # ---- what the guest is told ------------------------------------------------------------------
 
     def _tell_all(self) -> None:
@@ -279,6 +307,8 @@ class Relay:
                 self._send(breakpoint=pb.BreakpointEvent(status=status))
         elif isinstance(event, FaultsChanged):
             self._send(faults=pb.FaultStatuses(messages=event.problems))
+        elif isinstance(event, TapsChanged):
+            self._send(tap_statuses=pb.TapStatuses(statuses=event.statuses))
         elif isinstance(event, Logged):
             self._logged(event)
         elif isinstance(event, ExecutorLost):

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opstep_server.breakpoints import FIRST_AIM, Breakpoints
 from opstep_server.connection import Connection
@@ -26,17 +26,23 @@ from opstep_server.model import (
     ExecutorLost,
     FaultsChanged,
     Logged,
+    Output,
     StoppedEvent,
     TapsChanged,
     Thread,
     ThreadEnded,
 )
 from opstep_server.roster import Roster
-from opstep_server.taps.shared import Taps
+from opstep_server.taps.shared import Taps, Wanted
 from opstep_server.transport import Server
 from opstep_server.wire import debug_pb2 as pb
 
+if TYPE_CHECKING:
+    from opstep_server.taps.collected import Collected
+
 DETACH_SECONDS = 2.0
+# Who has the taps that programs want, when nobody else takes care of them.
+_PROGRAMS = "programs/"
 
 Take = Callable[[Event], None]
 # The uid of the tap that a program asks for; raises DebuggerError when it cannot be had.
@@ -52,8 +58,9 @@ class Hub:
         self.breakpoints = Breakpoints()
         self.faults = SharedFaults()
         self.taps = Taps()
-        # Who answers programs that want taps; None: nobody.
-        self.on_tap_request: OnTapRequest | None = None
+        # Who answers programs that want taps.
+        self.on_tap_request: OnTapRequest = self._collect_for
+        self._asked: Collected | None = None
         # The next executor stops at its first op.
         self.stop_first = False
         self._users: dict[str, Take] = {}
@@ -105,6 +112,8 @@ class Hub:
             await self.push_taps()
 
     async def close(self) -> None:
+        if self._asked is not None:
+            await self._asked.close()
         self._users.clear()
         self._present.clear()
         await self.server.stop()
@@ -173,6 +182,11 @@ class Hub:
                     self._tap_statuses(executor, self.taps.refused(executor, str(error)))
                 else:
                     self._tap_statuses(executor, reply.taps.statuses)
+
+    async def drop_taps(self, drop: pb.DropTaps) -> None:
+        """Also those that somebody else has set; in all executors."""
+        self.taps.remove(drop.uids)
+        await self.to_all(lambda: pb.Command(drop_taps=drop))
 
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
         """Raises what an executor answered when none of them could do it."""
@@ -248,7 +262,8 @@ class Hub:
     def lost(self, connection: Connection, message: str) -> None:
         executor = self.roster.leave(connection)
         self.faults.forget(executor.id)
-        self.taps.lost(executor)
+        for owner, statuses in self.taps.lost(executor).items():
+            self._emit_to(owner, TapsChanged(executor, statuses))
         for state in self.breakpoints.forget(executor.id):
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
         self._emit(ExecutorLost(executor, message))
@@ -300,12 +315,28 @@ class Hub:
     async def _answer_tap_request(self, executor: Executor, request: pb.TapRequest) -> None:
         answer = pb.TapAnswer(id=request.id)
         try:
-            if self.on_tap_request is None:
-                raise DebuggerError("the debug server takes no taps from programs")
             answer.uid = await self.on_tap_request(executor, request.text)
         except DebuggerError as error:
             answer.error = str(error)
         executor.connection.tell(pb.ToExecutor(tap_answer=answer))
+
+    async def _collect_for(self, executor: Executor, text: str) -> str:
+        """For the first program that wants a tap: sinks that belong to nobody else."""
+        # Only here: it needs NumPy, and most who debug need no taps.
+        from opstep_server.taps.collected import Collected
+        from opstep_server.taps.requests import Requests
+
+        collected = self._asked = Collected(self.taps.server, "", self._tell_console)
+
+        async def push(wanted: Sequence[Wanted]) -> None:
+            self.taps.replace(_PROGRAMS, wanted, collected)
+            await self.push_taps()
+
+        self.on_tap_request = Requests(collected, push).answer
+        return await self.on_tap_request(executor, text)
+
+    def _tell_console(self, text: str) -> None:
+        self._emit(Output("console", f"{text}\n"))
 
     def background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does it even if whoever wanted it is gone; not beyond `close`."""

@@ -17,8 +17,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
     from opstep_server.taps.collected import Collected
-    from opstep_server.taps.config import Settings
     from opstep_server.taps.pipe import Counts
+    from opstep_server.taps.settings import Settings, SinkSettings
     from opstep_server.taps.shared import Wanted
     from opstep_server.taps.sinks.base import Sink
 
@@ -52,6 +52,18 @@ class Tapping:
         return self._hub.taps.statuses(self._user)
 
     @property
+    def sinks(self) -> list[SinkSettings]:
+        """Those of the settings, and those that programs asked for."""
+        return self._collected.sinks if self._collected is not None else []
+
+    def answer_programs(self) -> None:
+        """What programs ask for goes to the sinks of this user, if they say nothing else."""
+        from opstep_server.taps.requests import Requests
+
+        assert self._collected is not None
+        self._hub.on_tap_request = Requests(self._collected, self._push).answer
+
+    @property
     def sink_counts(self) -> dict[str, Counts]:
         return self._collected.counts if self._collected is not None else {}
 
@@ -62,8 +74,9 @@ class Tapping:
         who: str,
         tell: Callable[[str], None] = lambda text: None,
         sinks: Sequence[tuple[str, Sink]] = (),
+        only: Executor | None = None,
     ) -> list[tuple[int, pb.TapStatus]]:
-        """Makes these all that this user has, also in executors that come later.
+        """Makes these all that this user has, also in executors that come later, or in one only.
 
         Sinks tell of their troubles with `tell`; some may be given beside those of the settings.
         """
@@ -71,6 +84,7 @@ class Tapping:
             self._collected = self._collect(settings.server, who, tell)
             for name, sink in sinks:
                 self._collected.also(name, sink)
+            self._collected.only = only.hello.identity if only is not None else ""
         await self._push(self._collected.use(settings))
         return self.taps
 
@@ -105,8 +119,7 @@ class Tapping:
 
     async def drop_taps(self, uids: Sequence[str], who: str) -> None:
         """Removes these, whoever set them."""
-        command = pb.DropTaps(uids=uids, who=who)
-        await self._hub.to_all(lambda: pb.Command(drop_taps=command))
+        await self._hub.drop_taps(pb.DropTaps(uids=uids, who=who))
 
     async def close_taps(self) -> None:
         """Closes the sinks; what they have not taken by then is lost."""
@@ -117,11 +130,9 @@ class Tapping:
         # Only here: it needs NumPy, and most who debug need no taps.
         from opstep_server.taps.collected import Collected
 
-        if server and not self._shares:
+        if server:
             self._hub.taps.use(server)
-        # Users of one server may have taps of the same name.
-        own = self._user if self._shares else ""
-        return Collected((server or self._hub.taps.server) + own, who, tell)
+        return Collected(server or self._hub.taps.server + self._user, who, tell)
 
     async def _push(self, wanted: Sequence[Wanted]) -> None:
         assert self._collected is not None

@@ -6,6 +6,9 @@ OPSTEP_MAX_PAUSE stand for the arguments of `connect`.
 
 A process that has an Executor can also be attached to later, by `opstep attach`: it has a doorbell,
 a socket that only its own user can use. OPSTEP_DOORBELL=0 leaves that out.
+
+OPSTEP_TAPS=taps.toml logs values of ops as that file says, without a debugger; `tap` does it from
+Python.
 """
 
 from __future__ import annotations
@@ -17,14 +20,17 @@ import sys
 import threading
 import time
 
-from opstep import _core, context, credentials, tap_limits
+from opstep import _core, collector, context, credentials, tap_limits
 from opstep._core import Error
 from opstep.tap_limits import limit_taps as limit_taps
+from opstep.taps import Tap as Tap, tap as tap
 from opstep.version import __version__
 
 _ENDS = ("continue", "wait")
 _POLICIES = ("full", "observe", "log-only")
 _POLL_SECONDS = 0.02
+# It listens already: the first run waits for no more than the connection.
+_COLLECTOR_SECONDS = 5.0
 
 _doorbell_is_open = False
 
@@ -176,6 +182,7 @@ def _rank() -> int:
 def _in_child() -> None:
     global _doorbell_is_open
     _doorbell_is_open = False
+    collector.forget()
     _core.debug_forget_after_fork()
     _core.set_main_thread(threading.main_thread().ident)
 
@@ -183,13 +190,25 @@ def _in_child() -> None:
 def _end() -> None:
     _core.doorbell_close()
     detach()
+    collector.end()
+
+
+def log_taps(file: str) -> None:
+    """As OPSTEP_TAPS=FILE does: starts what writes the records, and connects to it."""
+    address = collector.start(file)
+    # Processes that this one starts log to the same place.
+    os.environ["OPSTEP_SERVER"] = address
+    connect(address, wait=_COLLECTOR_SECONDS)
 
 
 def _start() -> None:
     """Called once, when opstep is imported."""
     os.register_at_fork(after_in_child=_in_child)
     atexit.register(_end)
+    taps = os.environ.get("OPSTEP_TAPS")
     if not os.environ.get("OPSTEP_SERVER"):
+        if taps:
+            _start_taps(taps)
         return
     try:
         wait = _number("OPSTEP_WAIT")
@@ -197,3 +216,11 @@ def _start() -> None:
     except Error as error:
         # The run comes first: a mistake in the debugger's settings must not end it.
         print(f"opstep: running without the debugger: {error}", file=sys.stderr)
+
+
+def _start_taps(file: str) -> None:
+    try:
+        log_taps(file)
+    except Error as error:
+        # The run comes first here too.
+        print(f"opstep: running without taps: {error}", file=sys.stderr)

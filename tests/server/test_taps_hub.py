@@ -145,10 +145,11 @@ def test_two_users_get_their_own_records(tmp_path: Path) -> None:
             executor = Tapped(address)
             await executor.connect()
             users = []
+            own = TOML.replace('server = "mine"', "")
             for name in ("one", "two"):
                 (tmp_path / name).mkdir()
                 user = Debugger(hub, present=False)
-                await user.set_taps(settings(tmp_path / name, TOML), who=name)
+                await user.set_taps(settings(tmp_path / name, own), who=name)
                 users.append(user)
             first, _, second, _ = executor.of("set_taps")[-1].taps
             assert first.uid != second.uid

@@ -7,7 +7,7 @@ import os
 from typing import NoReturn
 
 import opstep_server
-from opstep_server.cli import exits, saved
+from opstep_server.cli import exits, log_arguments, saved
 
 DEBUG_EPILOG = f"""\
 FILE writes to the same output as the debugger. It reads nothing from its input, except with
@@ -146,6 +146,8 @@ def parser() -> argparse.ArgumentParser:
         help="where clients connect: unix:/path or host:port (a socket that only you can use)",
     )  # fmt: skip
     _add_access(serve)
+    log_arguments.add_log(commands)
+    _add_access(log_arguments.add_collect(commands))
     return top
 
 

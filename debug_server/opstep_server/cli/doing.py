@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import sys
@@ -25,12 +26,20 @@ if TYPE_CHECKING:
 def do(words: list[str]) -> int:
     streams.open_missing()
     if words and words[0] in EXECUTOR_COMMANDS:
-        return _executor(words)
+        return _wrong_taps(words) or _executor(words)
     if words[:2] in (["log", "view"], ["log", "report"]):
         from opstep_server.cli import log_files
 
         return log_files.main(words)
+    if words[:1] == ["log"]:
+        from opstep_server.cli import log_taps
+
+        return log_taps.main(words[1:])
     args = parse(words)
+    if args.command == "collect":
+        from opstep_server.cli import collecting
+
+        return collecting.main(args)
     if args.command == "ps":
         from opstep_server.cli.ps import ps
 
@@ -54,6 +63,24 @@ def _adapter(args: argparse.Namespace) -> int:
     except DebuggerError as error:
         print(f"opstep: {error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def _wrong_taps(words: list[str]) -> int:
+    """Said before anything runs; 0 when there is nothing to say."""
+    files = [after for word, after in itertools.pairwise(words) if word == "--taps"]
+    files += [word.removeprefix("--taps=") for word in words if word.startswith("--taps=")]
+    # A script may have such an option of its own.
+    before = next((i for i, word in enumerate(words) if word.endswith(".py")), len(words))
+    if not files or not any(word.startswith("--taps") for word in words[:before]):
+        return 0
+    from opstep_server.taps import config
+
+    try:
+        config.read(files[0])
+    except DebuggerError as error:
+        print(f"opstep: {error}", file=sys.stderr)
+        return exits.WRONG
     return 0
 
 

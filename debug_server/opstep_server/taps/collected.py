@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from opstep_server.model import Executor
-from opstep_server.taps.config import Settings, SinkSettings, TapSettings
 from opstep_server.taps.intake import Intake
 from opstep_server.taps.pipe import CLOSE_SECONDS, Counts, Mask, Tell
 from opstep_server.taps.pipes import Pipes
 from opstep_server.taps.records import Batch
+from opstep_server.taps.settings import Settings, SinkSettings, TapSettings
 from opstep_server.taps.shared import Losses, Wanted
 from opstep_server.taps.sinks.base import Sink
 from opstep_server.wire import debug_pb2 as pb
@@ -36,11 +36,19 @@ class Collected:
         # What programs asked for, by uid: the tap, its process, and sinks of its own.
         self._asked: dict[str, tuple[Wanted, TapSettings, tuple[SinkSettings, ...]]] = {}
         self._disabled = False
+        # Of the process that alone is to have the taps of the settings; "": all.
+        self.only = ""
 
     @property
     def counts(self) -> dict[str, Counts]:
         """By sink."""
         return self._pipes.counts
+
+    @property
+    def sinks(self) -> list[SinkSettings]:
+        """Those of the settings, and those that programs asked for."""
+        own = (each for _, _, sinks in self._asked.values() for each in sinks)
+        return list({each.name: each for each in (*self.settings.sinks, *own)}.values())
 
     def use(self, settings: Settings) -> list[Wanted]:
         """In place of what was set before; the result is for the hub."""
@@ -75,10 +83,7 @@ class Collected:
         return self._wanted()
 
     def _changed(self) -> list[Wanted]:
-        sinks = {each.name: each for each in self.settings.sinks}
-        for _, _, own in self._asked.values():
-            sinks.update({each.name: each for each in own})
-        self._pipes.replace(list(sinks.values()), self.settings.memory)
+        self._pipes.replace(self.sinks, self.settings.memory)
         routes = {uid_of(self._server, tap.name): tap.to for tap in self.settings.taps}
         if self._asked:
             # Sinks that a program named are for its taps only.
@@ -94,7 +99,7 @@ class Collected:
             message = pb.Tap()
             message.CopyFrom(tap.message)
             message.uid, message.who = uid_of(self._server, tap.name), self._who
-            wanted.append(Wanted(message))
+            wanted.append(Wanted(message, self.only))
         wanted += [each for each, _, _ in self._asked.values()]
         if self._disabled:
             wanted = [replace(each, tap=_disabled(each.tap)) for each in wanted]

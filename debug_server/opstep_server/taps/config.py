@@ -7,68 +7,47 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from opstep_server import expr
-from opstep_server.model import DebuggerError
 from opstep_server.taps import keys, quantities
-from opstep_server.taps.keys import TapKey
 from opstep_server.taps.quantities import shown
+from opstep_server.taps.settings import (
+    DEFAULT_MEMORY,
+    At,
+    ConfigError,
+    Settings,
+    SinkSettings,
+    TapSettings,
+    check_known,
+    read_value,
+)
 from opstep_server.taps.sinks import kinds
-from opstep_server.taps.sinks.base import Key, Sink, SinkError
-from opstep_server.taps.toml_lines import Lines, Path as KeyPath
-from opstep_server.wire import debug_pb2 as pb
+from opstep_server.taps.sinks.base import Key, SinkError
+from opstep_server.taps.tap_settings import tap
+from opstep_server.taps.toml_lines import Lines
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+__all__ = [
+    "ConfigError",
+    "Settings",
+    "SinkSettings",
+    "TapSettings",
+    "parse",
+    "read",
+    "sinks_to",
+    "tap",
+]
+
 MAX_FILE = 1 << 20
-DEFAULT_MEMORY = 64_000_000
 _TOP = ("server", "sinks", "tap", "limits")
-
-
-class ConfigError(DebuggerError):
-    """One sentence, with its place before it."""
-
-
-# The words before a message, for the key that it is about.
-At = Callable[[KeyPath], str]
-
-
-@dataclass(frozen=True)
-class SinkSettings:
-    name: str
-    kind: str
-    # Absolute; "-" for the standard output.
-    path: str
-    settings: Mapping[str, object]
-
-    def make(self) -> Sink:
-        return kinds.load(self.kind)(Path(self.path), dict(self.settings))
-
-
-@dataclass(frozen=True)
-class TapSettings:
-    name: str
-    # Without uid and who.
-    message: pb.Tap
-    # Names of sinks; empty: all.
-    to: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Settings:
-    server: str = ""
-    sinks: tuple[SinkSettings, ...] = ()
-    taps: tuple[TapSettings, ...] = ()
-    # What waits for one sink, in bytes.
-    memory: int = DEFAULT_MEMORY
-    # Directories against which the files of lines are looked for.
-    bases: tuple[str, ...] = field(default=(), compare=False)
+# Kinds that are a place on the network, and the key that says which.
+_LISTENING = {"prometheus": "listen", "otel": "endpoint"}
 
 
 def read(path: str) -> Settings:
@@ -101,7 +80,7 @@ def parse(text: str, path: str = "taps.toml") -> Settings:
 
 def settings(found: Mapping[str, object], base: str, at: At) -> Settings:
     """All of a file."""
-    _known(found, _TOP, (), "taps.toml", at)
+    check_known(found, _TOP, (), "taps.toml", at)
     server = found.get("server", "")
     if not isinstance(server, str) or not server.isprintable() or len(server) > 200:
         raise ConfigError(f"{at(('server',))}{shown(server)} is no name for a server")
@@ -125,11 +104,13 @@ def settings(found: Mapping[str, object], base: str, at: At) -> Settings:
     if taps and not sinks:
         raise ConfigError(f'{at(("tap", 0))}there is no sink: add [sinks.main] with kind = "jsonl"')
     limits = _table(found, "limits", at)
-    _known(limits, [key.name for key in keys.LIMIT_KEYS], ("limits",), "[limits]", at)
+    check_known(limits, [key.name for key in keys.LIMIT_KEYS], ("limits",), "[limits]", at)
     memory = DEFAULT_MEMORY
     if "memory" in limits:
-        memory = _read(limits["memory"], quantities.size, at(("limits", "memory")) + "memory: ")
-    return Settings(server, sinks, tuple(taps), memory, (base,))
+        memory = read_value(
+            limits["memory"], quantities.size, at(("limits", "memory")) + "memory: "
+        )
+    return Settings(server, sinks, tuple(taps), memory)
 
 
 # ---- sinks ---------------------------------------------------------------------------------------
@@ -148,7 +129,7 @@ def sink(name: str, what: object, base: str, at: At) -> SinkSettings:
     except SinkError as error:
         raise ConfigError(f"{at(('kind',))}{error}") from None
     own = {key.name: key for key in made.keys}
-    _known(what, ["kind", "path", *own], (), f"a sink of kind {kind}", at)
+    check_known(what, ["kind", "path", *own], (), f"a sink of kind {kind}", at)
     values = {key.name: key.default for key in made.keys}
     for key in (own[word] for word in what if word in own):
         values[key.name] = _setting(key, what[key.name], f"{at((key.name,))}{key.name}: ")
@@ -161,6 +142,28 @@ def sink(name: str, what: object, base: str, at: At) -> SinkSettings:
     except SinkError as error:
         raise ConfigError(f"{at(())}{error}") from None
     return found
+
+
+def sinks_to(place: str, base: str, *, full: bool = False) -> list[SinkSettings]:
+    """Of `--to DIR`, `--to -` and `--to KIND:PATH`; a directory gets whole tensors too."""
+    kind, colon, path = place.partition(":")
+    if not place or (colon and kind.isidentifier() and kind not in kinds.KINDS):
+        hint = expr.suggest(kind, kinds.KINDS) or "write a directory, '-' or KIND:PATH"
+        raise ConfigError(f"'{place}' is no place for records: {hint}")
+    said: dict[str, dict[str, object]]
+    if colon and kind in kinds.KINDS:
+        said = {place: {"kind": kind, "path": _whole(path, base)}}
+        if kind in _LISTENING and path:
+            said = {place: {"kind": kind, _LISTENING[kind]: path}}
+    else:
+        said = {place: {"kind": "jsonl", "path": _whole(place, base)}}
+        if full and place != "-":
+            said[f"{place}/tensors"] = {"kind": "tensors", "path": _whole(f"{place}/tensors", base)}
+    return [sink(name, what, base, lambda _: f"{place}: ") for name, what in said.items()]
+
+
+def _whole(path: str, base: str) -> str:
+    return path if path == "-" else os.path.abspath(os.path.join(base, path))
 
 
 def _inside(path: str, base: str, where: str) -> str:
@@ -178,7 +181,7 @@ def _inside(path: str, base: str, where: str) -> str:
 
 def _setting(key: Key, value: object, where: str) -> object:
     if key.type is bytes:
-        return _read(value, quantities.size, where)
+        return read_value(value, quantities.size, where)
     if key.type is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, key.type) or (isinstance(value, bool) and key.type is not bool):
@@ -187,163 +190,11 @@ def _setting(key: Key, value: object, where: str) -> object:
     return value
 
 
-# ---- taps ----------------------------------------------------------------------------------------
-
-
-def tap(what: object, bases: Iterable[str], at: At, sinks: Iterable[str]) -> TapSettings:
-    """`bases` are folders in which files of lines are looked for; sinks, all names there are."""
-    if not isinstance(what, Mapping):
-        raise ConfigError(f"{at(())}a tap is a table of keys and values")
-    _known(what, keys.BY_NAME, (), "a tap", at)
-    said: dict[str, object] = {}
-    for name, value in what.items():
-        said[name] = _read(value, keys.BY_NAME[name].read, f"{at((name,))}{name}: ")
-    places = [key for key in keys.PLACES if key.name in said]
-    if len(places) != 1:
-        choice = ", ".join(key.name for key in keys.PLACES)
-        problem = (
-            f"say one of {choice}" if not places else f"both {places[0].name} and {places[1].name}"
-        )
-        where = at((places[1].name,) if places else ())
-        raise ConfigError(f"{where}which ops? {problem}{' are said' if places else ''}")
-    _agree(said, at)
-    to = said.get("to", ())
-    assert isinstance(to, tuple)
-    known = list(sinks)
-    for one in to:
-        if one not in known:
-            hint = expr.suggest(one, known) or f"there are {', '.join(known) or 'none'}"
-            raise ConfigError(f"{at(('to',))}there is no sink '{one}': {hint}")
-    name = str(said.get("name", "")) or _place_name(places[0], what)
-    return TapSettings(name, _message(name, said, list(bases)), to)
-
-
-def _agree(said: Mapping[str, object], at: At) -> None:
-    """Keys that only mean something beside another one."""
-    what = said.get("what", ("stats",))
-    assert isinstance(what, tuple)
-    for name, needs in (("bins", "histogram"), ("samples", "samples")):
-        if name in said and "what" in said and needs not in what:
-            raise ConfigError(f'{at((name,))}{name} belongs to what = ["{needs}"]')
-    if "seed" in said and "probability" not in said:
-        raise ConfigError(f"{at(('seed',))}seed belongs to probability: say with which chance")
-    if "value" in said and (said.get("outputs") or said.get("inputs")):
-        raise ConfigError(f"{at(('value',))}value stands for itself: leave out outputs and inputs")
-    if said.get("outputs") is False and not (said.get("inputs") or "value" in said):
-        raise ConfigError(f"{at(('outputs',))}without outputs say inputs = true, or a value")
-    if said.get("gradients") and "line" not in said:
-        raise ConfigError(f"{at(('gradients',))}gradients belongs to line; 'ops' has grad:PATTERN")
-
-
-def _message(name: str, said: Mapping[str, object], bases: list[str]) -> pb.Tap:
-    what = said.get("what") or tuple(
-        one for one, key in (("stats", "stats"), ("histogram", "bins"), ("samples", "samples"))
-        if one == "stats" or key in said
-    )  # fmt: skip
-    assert isinstance(what, tuple)
-    message = pb.Tap(
-        name=name,
-        where=_where(said, bases),
-        gradient_of="gradient_of" in said,
-        inputs=bool(said.get("inputs")),
-        outputs=bool(said.get("outputs", not (said.get("inputs") or "value" in said))),
-        statistics="stats" in what,
-        full="full" in what,
-        disabled=said.get("enabled") is False,
-        with_server=bool(said.get("with_server")),
-    )
-    if "histogram" in what:
-        message.histogram_bins = _int(said, "bins", keys.DEFAULT_BINS)
-    if "samples" in what:
-        message.samples = _int(said, "samples", keys.DEFAULT_SAMPLES)
-    for text, parsed in (("value", message.value), ("condition", message.condition)):
-        if text in said:
-            parsed.CopyFrom(expr.parse(str(said[text])))
-            setattr(message, f"{text}_text", str(said[text]))
-    for key in ("every", "first", "seed", "count", "max_bytes"):
-        setattr(message, key, _int(said, key, 0))
-    for key, attribute in (
-        ("probability",) * 2,
-        ("per_second",) * 2,
-        ("for", "seconds"),
-        ("until",) * 2,
-    ):
-        value = said.get(key, 0.0)
-        assert isinstance(value, float)
-        setattr(message, attribute, value)
-    return message
-
-
-def _int(said: Mapping[str, object], key: str, default: int) -> int:
-    value = said.get(key, default)
-    assert isinstance(value, int)
-    return value
-
-
-def _where(said: Mapping[str, object], bases: list[str]) -> pb.Breakpoint:
-    where = pb.Breakpoint(gradients=bool(said.get("gradients")))
-    if "ops" in said:
-        where.pattern = str(said["ops"])
-    elif "variable" in said or "gradient_of" in said:
-        where.data.variable = str(said.get("variable", said.get("gradient_of")))
-    elif "op" in said:
-        where.op.op = _int(said, "op", 0)
-    elif "line" in said:
-        file, line = _place(said["line"])
-        where.line.CopyFrom(pb.SourceLine(file=_found(file, bases), line=line))
-    else:
-        program, line = _place(said["listing"])
-        where.listing.CopyFrom(pb.ListingLine(program_name=program, line=line))
-    return where
-
-
-def _place(value: object) -> tuple[str, int]:
-    assert isinstance(value, tuple)
-    return value[0], value[1]
-
-
-def _found(file: str, bases: list[str]) -> str:
-    """As the executor knows it: whole, and without links."""
-    for base in bases:
-        candidate = os.path.join(base, file)
-        if os.path.isfile(candidate):
-            return os.path.realpath(candidate)
-    return os.path.realpath(os.path.join(bases[0] if bases else "", file))
-
-
-def _place_name(key: TapKey, what: Mapping[str, object]) -> str:
-    """What it is called when it has no name: its place, as it was said."""
-    text = str(what[key.name])
-    named = {"gradient_of": f"gradient of {text}", "op": f"#{text}", "listing": f"listing {text}"}
-    return named.get(key.name, text)
-
-
-# ---- what all have -------------------------------------------------------------------------------
-
-
-def _known(
-    what: Mapping[str, object], names: Iterable[str], path: KeyPath, of: str, at: At
-) -> None:
-    known = list(names)
-    for word in what:
-        if word not in known:
-            hint = expr.suggest(word, known) or f"there are {', '.join(known)}"
-            raise ConfigError(f"{at((*path, word))}'{word}' is no key of {of}: {hint}")
-
-
 def _table(found: Mapping[str, object], name: str, at: At) -> Mapping[str, object]:
     table = found.get(name, {})
     if not isinstance(table, Mapping):
         raise ConfigError(f"{at((name,))}{name} is a table: write [{name}]")
     return table
-
-
-def _read(value, read, where: str):  # type: ignore[no-untyped-def]
-    """What is meant by the value, by one of the readers in keys.py."""
-    try:
-        return read(value)
-    except ValueError as error:
-        raise ConfigError(f"{where}{error}") from None
 
 
 def _syntax(message: str, text: str, path: str) -> str:

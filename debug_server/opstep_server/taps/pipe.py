@@ -223,10 +223,9 @@ class Pipe:
                 return "end", None
             return "wait", self._retry_at - now if self._queue else None
         if self._dirty_since:
-            # A flush that takes long is not done more often than one can afford.
-            due = self._dirty_since + FLUSH_SECONDS
-            if not self._queue:
-                due = min(due, self._flushed_at + 10 * self._flush_took)
+            # The longer a flush takes the less often it is done.
+            due = self._flushed_at + 10 * self._flush_took
+            due = min(due, self._dirty_since + FLUSH_SECONDS)
             if now >= due or (self._closing and not self._queue):
                 return "flush", None
             if not self._queue:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from opstep_server.taps.config import DEFAULT_MEMORY, SinkSettings
 from opstep_server.taps.pipe import CLOSE_SECONDS, Counts, Item, Mask, Pipe, Tell, Ticket
 from opstep_server.taps.records import Batch
+from opstep_server.taps.settings import DEFAULT_MEMORY, SinkSettings
 from opstep_server.taps.sinks.base import Sink
 
 

@@ -116,6 +116,12 @@ class Taps:
         self._index()
         return bool(gone)
 
+    def remove(self, uids: Sequence[str]) -> None:
+        """These, whoever has set them."""
+        for owner in self._owners.values():
+            owner.taps = tuple(each for each in owner.taps if each.tap.uid not in uids)
+        self._index()
+
     def _index(self) -> None:
         self._by_uid = {
             wanted.tap.uid: name for name, owner in self._owners.items() for wanted in owner.taps
@@ -206,12 +212,16 @@ class Taps:
             piece.record = record
             self._owners[owner].taker.piece(executor, piece)
 
-    def lost(self, executor: Executor) -> None:
+    def lost(self, executor: Executor) -> dict[str, list[pb.TapStatus]]:
+        """The executor is gone; by owner, what was last known of his taps there."""
         self._streams.pop(executor.id, None)
-        for statuses in self._statuses.values():
-            statuses.pop(executor.id, None)
+        last: dict[str, list[pb.TapStatus]] = {}
+        for uid, statuses in self._statuses.items():
+            if executor.id in statuses:
+                last.setdefault(self.owner(uid), []).append(statuses.pop(executor.id))
         for owner in self._owners.values():
             owner.taker.gone(executor)
+        return last
 
     def _stream(self, executor: Executor) -> _Stream:
         if executor.id not in self._streams:

@@ -16,6 +16,7 @@ program that Program.save wrote.
 
 examples:
   opstep run train.py --epochs 3
+  opstep run --taps taps.toml train.py --epochs 3
   opstep run digits_model --feed x=images.npy
   opstep run digits_model --random --batch 32 --repeat 1000
   opstep run main.opstep --startup startup.opstep --random --repeat 50 --fetch mean_0.out
@@ -86,6 +87,9 @@ def parser() -> argparse.ArgumentParser:
         "--params", metavar="FILE",
         help="a safetensors file with values of persistable variables, such as a checkpoint",
     )  # fmt: skip
+    run.add_argument(
+        "--taps", metavar="FILE", help="log values of ops as this file says; stands before a script"
+    )
     show = commands.add_parser(
         "show",
         help="print a saved model or program as a listing or as a graph",
@@ -101,10 +105,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if words[:1] == ["run"] and len(words) > 1 and words[1].endswith(".py"):
-            from opstep.cli.running import run_script
+        if words[:1] == ["run"]:
+            taps, rest = _taps(words[1:])
+            if rest and rest[0].endswith(".py"):
+                from opstep.cli.running import run_script
 
-            return run_script(words[1], words[2:])
+                return run_script(rest[0], rest[1:], taps)
         top = parser()
         args = top.parse_args(words)
         if args.command == "show":
@@ -126,6 +132,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nobody reads what we say (`| head`); Python would complain of it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
+
+
+def _taps(words: list[str]) -> tuple[str | None, list[str]]:
+    """The file of `--taps FILE` before a script, whose own options follow it; and the rest."""
+    if words[:1] == ["--taps"] and len(words) > 1:
+        return words[1], words[2:]
+    if words and words[0].startswith("--taps="):
+        return words[0].removeprefix("--taps="), words[1:]
+    return None, words
 
 
 def _feed(text: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opstep import _core
+from opstep import _core, debug
 from opstep._core import Error
 from opstep.cli.showing import value
 from opstep.executor import CompiledProgram, Executor, Scope, compile
@@ -22,10 +22,12 @@ _BAR_AFTER_SECONDS = 0.5
 _BAR_EVERY_SECONDS = 0.1
 
 
-def run_script(path: str, args: Sequence[str]) -> int:
+def run_script(path: str, args: Sequence[str], taps: str | None = None) -> int:
     """As `python path args…` would; this process becomes it."""
     if not os.path.isfile(path):
         raise Error(f"there is no script '{path}'")
+    if taps:
+        os.environ["OPSTEP_TAPS"] = os.path.abspath(taps)
     sys.stdout.flush()
     try:
         os.execv(sys.executable, [sys.executable, path, *args])
@@ -35,6 +37,8 @@ def run_script(path: str, args: Sequence[str]) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """A model or a program, once or many times."""
+    if args.taps:
+        debug.log_taps(args.taps)
     scope = Scope()
     if os.path.isdir(args.file):
         program, feeds, fetches = load_model(args.file, scope)

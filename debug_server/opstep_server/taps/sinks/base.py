@@ -52,7 +52,7 @@ class Sink(ABC):
     def write(self, batch: Batch) -> None: ...
 
     def flush(self) -> None:  # noqa: B027
-        """Called when nothing more is waiting, and at the latest once a second."""
+        """Called soon after `write`, the longer it takes the less often; at least once a second."""
 
     def close(self) -> None:  # noqa: B027
         """Never raises because of an earlier failure; may be called without `open`."""

@@ -97,10 +97,16 @@ class JsonlSink(Sink):
     def _begin(self) -> None:
         """The next file; never one that is there already."""
         old = sorted(glob.glob(f"{glob.escape(str(self.path))}/records-*.jsonl"))
-        numbers = [int(n) for n in (name[-10:-6] for name in old) if n.isdecimal()]
-        number = max(numbers, default=0) + 1
-        self._name = str(self.path / f"records-{number:04}.jsonl")
-        self._file = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        numbers = (name.rpartition("-")[2].removesuffix(".jsonl") for name in old)
+        number = max((int(one) for one in numbers if one.isdecimal()), default=0)
+        self._file = -1
+        while self._file < 0:
+            number += 1
+            self._name = str(self.path / f"records-{number:04}.jsonl")
+            # Another process may log to the same directory.
+            with contextlib.suppress(FileExistsError):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                self._file = os.open(self._name, flags, 0o666)
         self._size = self._good = 0
         keep = self.settings["keep"]
         assert isinstance(keep, int)

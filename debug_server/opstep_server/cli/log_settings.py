@@ -1,0 +1,57 @@
+"""Which taps and sinks the options of `opstep log` mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from opstep_server.cli.log_arguments import FLAGS, KEYS
+from opstep_server.taps import config
+from opstep_server.taps.settings import Settings, SinkSettings, TapSettings
+
+
+def settings(args: argparse.Namespace, bases: Sequence[str]) -> Settings:
+    """What is asked for; raises ConfigError. Files of lines are looked for in these folders."""
+    if args.taps:
+        found = config.read(args.taps)
+        if args.patterns or args.to:
+            raise config.ConfigError(f"{args.taps} says what is logged where: leave out the rest")
+        # Two who use the same file have taps of their own.
+        return replace(found, server="")
+    sinks: list[SinkSettings] = []
+    for place in args.to:
+        sinks += config.sinks_to(place, os.getcwd(), full=args.full)
+    return Settings(
+        sinks=tuple({each.name: each for each in sinks}.values()), taps=_taps(args, bases)
+    )
+
+
+def _taps(args: argparse.Namespace, bases: Sequence[str]) -> tuple[TapSettings, ...]:
+    said: dict[str, object] = {name: getattr(args, name) for name, _, _ in KEYS}
+    said.update(condition=args.condition, per_second=args.per_second)
+    said.update({name: True for name in FLAGS if getattr(args, name)})
+    what = [name for name in ("stats", "full") if getattr(args, name)]
+    if args.histogram is not None:
+        what.append("histogram")
+        said["bins"] = args.histogram or None
+    if args.samples is not None:
+        what.append("samples")
+    said["what"] = what or None
+    said = {name: value for name, value in said.items() if value is not None}
+    if args.patterns:
+        each = [{**said, "ops": pattern} for pattern in args.patterns]
+        if "name" in said and len(each) > 1:
+            raise config.ConfigError("--name: give one pattern, or no name")
+    else:
+        each = [said]
+    return tuple(config.tap(one, bases, _at, ()) for one in each)
+
+
+def _at(path: tuple[str | int, ...]) -> str:
+    """The option that is meant."""
+    names = {"condition": "--if", "per_second": "--rate", "ops": "PATTERN", "bins": "--histogram"}
+    if not path:
+        return ""
+    return names.get(str(path[0]), f"--{str(path[0]).replace('_', '-')}") + ": "

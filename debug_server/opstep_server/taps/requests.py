@@ -1,0 +1,91 @@
+"""Taps that programs ask for with `opstep.debug.tap(...)`: JSON with the keys of a tap in a file.
+
+Beside those: `uid` of a tap to change, `remove`, and `directory`, the program's own, in which paths
+begin. `to` may also say where to, as `opstep log --to` does.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+from opstep_server.model import DebuggerError, Executor
+from opstep_server.taps import config
+from opstep_server.taps.collected import Collected
+from opstep_server.taps.shared import Wanted
+
+_OWN = ("uid", "remove", "directory")
+
+
+class Requests:
+    def __init__(
+        self, collected: Collected, push: Callable[[Sequence[Wanted]], Awaitable[None]]
+    ) -> None:
+        self._collected = collected
+        self._push = push
+        # By uid, what was said of it, so that a change need not repeat it.
+        self._said: dict[str, dict[str, object]] = {}
+
+    async def answer(self, executor: Executor, text: str) -> str:
+        """The tap's uid; raises DebuggerError when it cannot be had."""
+        said = _parse(text)
+        uid, directory = said.get("uid"), said.get("directory")
+        if uid is not None:
+            identity = executor.hello.identity
+            if not isinstance(uid, str) or not self._collected.asked(uid, identity):
+                raise DebuggerError("there is no such tap any more: set it again")
+            if said.get("remove"):
+                del self._said[uid]
+                await self._push(self._collected.forget(uid))
+                return uid
+        keys = {name: value for name, value in said.items() if name not in _OWN}
+        if uid is not None:
+            keys = {**self._said[uid], **keys}
+        keys = {name: value for name, value in keys.items() if value is not None}
+        base = directory if isinstance(directory, str) and executor.connection.private else ""
+        uid = uid or uuid.uuid4().hex[:16]
+        await self._set(executor, uid, keys, base)
+        self._said[uid] = keys
+        return uid
+
+    async def _set(self, executor: Executor, uid: str, keys: dict[str, object], base: str) -> None:
+        to = keys.get("to", [])
+        to = [to] if isinstance(to, str) else to
+        known = [each.name for each in self._collected.settings.sinks]
+        own: list[config.SinkSettings] = []
+        names: list[object] = []
+        for place in to if isinstance(to, (list, tuple)) else [to]:
+            # Only who is on this machine, and is its user, may say where files are written.
+            if isinstance(place, str) and place not in known and base:
+                made = config.sinks_to(place, base, full=_is_full(keys))
+                own += made
+                names += [each.name for each in made]
+            else:
+                names.append(place)
+        if not known and not names:
+            raise DebuggerError('where to? say to="logs", a directory, or to="-"')
+        there = [*known, *(each.name for each in own)]
+        tap = config.tap({**keys, "to": names}, (base,), _at, there)
+        who = f"process {executor.pid} on {executor.hello.host} (opstep.debug.tap)"
+        wanted = self._collected.ask(tap, uid, executor.hello.identity, who, tuple(own))
+        await self._push(wanted)
+
+
+def _parse(text: str) -> dict[str, object]:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise DebuggerError("a tap is an object of keys and values")
+    return said
+
+
+def _is_full(keys: dict[str, object]) -> bool:
+    what = keys.get("what", ())
+    return isinstance(what, (str, list, tuple)) and "full" in what
+
+
+def _at(path: tuple[str | int, ...]) -> str:
+    return ""
