@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 from at_terminal import Terminal, terminal
 from fake_log import FakeLog
+from tap_batches import batch, opened, source
 
+from opstep_server.taps.records import Extra, Histogram
 from opstep_server.taps.view import log as log_module
 from opstep_server.taps.view.follow import Follower
 from opstep_server.taps.view.log import KEPT, Log
+from opstep_server.taps.view.records import histogram
 
 LEAVE = "\x1b[?1049l"
 
@@ -207,6 +210,14 @@ def test_a_file_may_be_rotated_cut_off_and_made_again(tmp_path: Path):
     assert read() == [b"6", b"7", b"8"]
     path.write_bytes(b"9\n")
     assert read() == [b"9"]
+    # Cut off where a line ended, as a sink does with what it could not write.
+    path.write_bytes(b"9\n8\n7\n")
+    assert read() == [b"8", b"7"]
+    os.truncate(path, 4)
+    assert read() == []
+    with open(path, "ab") as file:
+        file.write(b"6\n")
+    assert read() == [b"6"]
     path.unlink()
     assert read() == []
     path.write_bytes(b"10\n11\n")
@@ -248,6 +259,34 @@ def test_the_newest_stand_last_however_they_were_read(tmp_path: Path):
     (row, _) = log.rows.values()
     assert row.series is not None
     assert row.series.column("step").tolist() == list(range(120))
+
+
+def test_what_the_sink_writes(tmp_path: Path):
+    sources = [source(), source(op="fc", variable="", tap="other")]
+    extras = {3: Extra(value=2.5), 5: Extra(histogram=Histogram(0.0, 1.0, (1, 2)))}
+    log = None
+    with opened("jsonl", tmp_path, rotate_bytes=1000) as sink:
+        for first in range(0, 60, 6):
+            sink.write(batch(sources * 3, extras, first=first, without=(3,)))
+            if first == 30:
+                sink.flush()
+                log = Log(tmp_path)
+                log.read_all()
+                assert log.records == 36
+        sink.flush()
+    assert log is not None
+    log.read_all()
+    assert log.files > 2 and log.unreadable == 0
+    conv, fc = log.rows.values()
+    assert (conv.key, fc.key) == (
+        ("box:77", "convs", "conv_0", "conv_0.out"), ("box:77", "other", "fc", ""),
+    )  # fmt: skip
+    assert conv.records == fc.records == 30
+    assert conv.series is not None
+    assert conv.series.column("step").tolist() == list(range(0, 60, 2))
+    assert conv.about["dims"] == [2, 3]
+    assert histogram(fc.fields()) == Histogram(0.0, 1.0, (1, 2))
+    assert len(fc.drawn("mean")) == 20
 
 
 # ---- live ----------------------------------------------------------------------------------------

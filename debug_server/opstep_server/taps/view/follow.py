@@ -139,15 +139,12 @@ class Follower:
             return known
         with open(path, "rb", buffering=0) as file:
             head = file.read(_HEAD)
-            same = (
-                known is not None
-                and status.st_size >= known.end
-                and head.startswith(known.head[: len(head)])
-                and len(head) >= len(known.head)
-            )
-            if known is None or not same:
+            if known is None or not _continued(known.head, head):
                 end = _last_line_end(file, status.st_size) if self._backwards else 0
                 known = _File(path, head, end, end, 0, 0)
+        # A sink cuts off again what it could not write as a whole.
+        known.start = min(known.start, status.st_size)
+        known.end = min(known.end, status.st_size)
         known.path, known.head = path, head
         known.size, known.changed = status.st_size, status.st_mtime_ns
         return known
@@ -174,6 +171,11 @@ class Follower:
         except OSError as error:
             self.problem = f"cannot read {file.path}: {error.strerror}"
             return b""
+
+
+def _continued(before: bytes, now: bytes) -> bool:
+    """Whether a file that begins like this can be the one that began like that."""
+    return now.startswith(before) or before.startswith(now)
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
