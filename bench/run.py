@@ -31,6 +31,7 @@ THREADS = {
     "transfer": (1,),
     "watching": (1,),
     "hook_cost": (1,),
+    "tap_stats": (1,),
 }
 VARIABLES = ("OPSTEP_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -23,24 +23,31 @@ constexpr int kLanes = 16;
 // Elements of which a lane adds up 32 in float.
 constexpr int64_t kChunk = 32 * kLanes;
 
+// What is kept of every kLanes-th element.
 template <typename T>
-struct Extremes {
+struct Lanes {
   T low[kLanes], high[kLanes];
   // Of a type whose sum with a comparison every set of instructions has.
   std::conditional_t<sizeof(T) == 4, int32_t, double> zeros[kLanes];
+  double sums[kLanes], squares[kLanes];
 
-  OPSTEP_INLINE explicit Extremes(T value) {
+  OPSTEP_INLINE explicit Lanes(T center) {
     for (int l = 0; l < kLanes; ++l) {
-      low[l] = high[l] = value;
+      low[l] = high[l] = center;
       zeros[l] = 0;
+      sums[l] = squares[l] = 0;
     }
   }
-  OPSTEP_INLINE void Add(int l, T v) {
+  OPSTEP_INLINE void Look(int l, T v) {
     low[l] = v < low[l] ? v : low[l];
     high[l] = v > high[l] ? v : high[l];
     zeros[l] += v == T{0} ? 1 : 0;
   }
-  OPSTEP_INLINE BlockSums Join(double* sums, double* squares) {
+  OPSTEP_INLINE void Add(int l, T sum, T square) {
+    sums[l] += static_cast<double>(sum);
+    squares[l] += static_cast<double>(square);
+  }
+  OPSTEP_INLINE BlockSums Join() {
     for (int half = kLanes / 2; half > 0; half /= 2) {
       for (int l = 0; l < half; ++l) {
         low[l] = low[l + half] < low[l] ? low[l + half] : low[l];
@@ -55,58 +62,50 @@ struct Extremes {
 };
 
 OPSTEP_INLINE BlockSums ScanFloats(const float* p, int64_t n, float center) {
-  Extremes<float> extremes(center);
-  double sums[kLanes] = {}, squares[kLanes] = {};
+  Lanes<float> lanes(center);
   const int64_t whole = n - n % kLanes;
   for (int64_t start = 0; start < whole; start += kChunk) {
     const int64_t end = std::min(whole, start + kChunk);
-    float s[kLanes] = {}, q[kLanes] = {};
+    float sums[kLanes] = {}, squares[kLanes] = {};
     for (int64_t i = start; i < end; i += kLanes) {
       __builtin_prefetch(p + i + kScanBlock);
       for (int l = 0; l < kLanes; ++l) {
         const float v = p[i + l], d = v - center;
-        extremes.Add(l, v);
-        s[l] += d;
-        q[l] += d * d;
+        lanes.Look(l, v);
+        sums[l] += d;
+        squares[l] += d * d;
       }
     }
-    for (int l = 0; l < kLanes; ++l) {
-      sums[l] += static_cast<double>(s[l]);
-      squares[l] += static_cast<double>(q[l]);
-    }
+    for (int l = 0; l < kLanes; ++l) lanes.Add(l, sums[l], squares[l]);
   }
   for (int64_t i = whole; i < n; ++i) {
     const int l = static_cast<int>(i - whole);
     const float d = p[i] - center;
-    extremes.Add(l, p[i]);
-    sums[l] += static_cast<double>(d);
-    squares[l] += static_cast<double>(d * d);
+    lanes.Look(l, p[i]);
+    lanes.Add(l, d, d * d);
   }
-  return extremes.Join(sums, squares);
+  return lanes.Join();
 }
 
 OPSTEP_INLINE BlockSums ScanDoubles(const double* p, int64_t n, double center) {
-  Extremes<double> extremes(center);
-  double sums[kLanes] = {}, squares[kLanes] = {};
+  Lanes<double> lanes(center);
   const int64_t whole = n - n % kLanes;
   for (int64_t i = 0; i < whole; i += kLanes) {
     __builtin_prefetch(p + i + kScanBlock);
     __builtin_prefetch(p + i + kScanBlock + kLanes / 2);
     for (int l = 0; l < kLanes; ++l) {
       const double v = p[i + l], d = v - center;
-      extremes.Add(l, v);
-      sums[l] += d;
-      squares[l] += d * d;
+      lanes.Look(l, v);
+      lanes.Add(l, d, d * d);
     }
   }
   for (int64_t i = whole; i < n; ++i) {
     const int l = static_cast<int>(i - whole);
     const double d = p[i] - center;
-    extremes.Add(l, p[i]);
-    sums[l] += d;
-    squares[l] += d * d;
+    lanes.Look(l, p[i]);
+    lanes.Add(l, d, d * d);
   }
-  return extremes.Join(sums, squares);
+  return lanes.Join();
 }
 
 template <typename T, typename To, typename F>

@@ -14,7 +14,7 @@ bool MachineHas(Instructions instructions);
 Instructions BestInstructions();
 
 // Elements that stay in the first-level cache between the passes over them.
-inline constexpr int64_t kScanBlock = 2048;
+inline constexpr int64_t kScanBlock = 4096;
 
 // Of the differences d = element - center in a block; min and max are of the elements. NaN and Inf
 // make `squares` NaN or Inf.

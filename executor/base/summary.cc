@@ -104,8 +104,9 @@ class Total {
     if (seen_ == 0) return s;
     s.min = min_;
     s.max = max_;
-    // The sum of integers is exact, the mean of equal elements is.
-    s.mean = min_ == max_ ? mean_ : sum_ / seen_;
+    // By the sum small integers are exact; the joined mean is for equal elements, and cannot
+    // overflow.
+    s.mean = min_ == max_ || !std::isfinite(sum_) ? mean_ : sum_ / seen_;
     s.std = std::sqrt(spread_ / seen_);
     s.l2 = std::sqrt(squares_);
     return s;
@@ -145,6 +146,8 @@ class Total {
     block.sum_ = n * center + s.sum;
     block.spread_ = spread < 0 ? 0 : spread;
     block.squares_ = s.squares + center * (2 * s.sum + n * center);
+    // Too large for a double.
+    if (!std::isfinite(s.squares)) block.spread_ = block.squares_ = s.squares;
     block.min_ = s.min;
     block.max_ = s.max;
     block.zeros_ = s.zeros;
@@ -186,7 +189,7 @@ NonFinite Count(const T* p, int64_t n, F to_float) {
 Summary Summarize(const Tensor& t, const EachPiece& each, Instructions instructions) {
   if (!t) return Total().Finish(0);
   const Scans& scans = ScansFor(instructions);
-  constexpr int64_t kPiece = 1 << 21;
+  constexpr int64_t kPiece = 1 << 17;
   const int64_t pieces = (t.numel + kPiece - 1) / kPiece;
   const auto piece = [&](int64_t i) {
     const char* p = t.as<char>() + static_cast<size_t>(i * kPiece) * SizeOf(t.dtype);

@@ -130,7 +130,7 @@ void Samples() {
 }  // namespace
 
 int main() {
-  for (int64_t n : {1, 2, 3, 100, 2048, 2049, 10000}) {
+  for (int64_t n : {1, 2, 3, 100, 4096, 4097, 10000}) {
     for (int bins : {1, 2, 7, 64, 1000}) {
       AgainstLoop<float>(DType::kFloat32, n, bins);
       AgainstLoop<double>(DType::kFloat64, n, bins);

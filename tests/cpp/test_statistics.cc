@@ -19,7 +19,7 @@ namespace {
 constexpr DType kAll[] = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
                           DType::kInt8,    DType::kInt16,   DType::kInt32,   DType::kInt64,
                           DType::kUInt8,   DType::kBool};
-constexpr int64_t kSizes[] = {1, 2, 15, 16, 17, 511, 512, 513, 2047, 2048, 2049, 5000};
+constexpr int64_t kSizes[] = {1, 2, 15, 16, 17, 511, 512, 513, 4095, 4096, 4097, 10000};
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
 
@@ -177,24 +177,24 @@ void FarAndNear() {
   for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
     for (double scale : {1e-44, 1e-38, 1e-30, 1e-20, 1e-10, 1.0, 1e10, 1e18, 1e20, 1e36}) {
       Numbers number(3);
-      Check(Filled(dtype, 5000, [&](int64_t i) { return number(i) * scale; }), Error(dtype));
+      Check(Filled(dtype, 10000, [&](int64_t i) { return number(i) * scale; }), Error(dtype));
       // A large mean and a small spread.
-      Check(Filled(dtype, 5000, [&](int64_t i) { return scale * (1 + 1e-5 * number(i)); }),
+      Check(Filled(dtype, 10000, [&](int64_t i) { return scale * (1 + 1e-5 * number(i)); }),
             Error(dtype));
-      const Tensor equal = Filled(dtype, 5000, [&](int64_t) { return scale / 3; });
+      const Tensor equal = Filled(dtype, 10000, [&](int64_t) { return scale / 3; });
       const Summary s = Summarize(equal);
       assert(s.std == 0 && s.min == s.max && s.mean == s.min);
       // One that is not as the others: first, in the middle, last.
-      for (int64_t at : {0, 1024, 2047, 2048, 4999}) {
-        Check(Filled(dtype, 5000, [&](int64_t i) { return i == at ? scale : 0.0; }), Error(dtype));
-        Check(Filled(dtype, 5000,
+      for (int64_t at : {0, 2048, 4095, 4096, 9999}) {
+        Check(Filled(dtype, 10000, [&](int64_t i) { return i == at ? scale : 0.0; }), Error(dtype));
+        Check(Filled(dtype, 10000,
                      [&](int64_t i) { return i == at ? 1000 * scale : number(i) * scale; }),
               Error(dtype));
       }
       // Where the center is looked for, all elements are unlike the others.
-      Check(Filled(dtype, 2048,
+      Check(Filled(dtype, 4096,
                    [&](int64_t i) {
-                     return i % 1024 == 0 || i == 2047 ? 1e3 * scale : number(i) * scale;
+                     return i % 2048 == 0 || i == 4095 ? 1e3 * scale : number(i) * scale;
                    }),
             Error(dtype));
     }
@@ -215,6 +215,19 @@ void SmallIntegersAreExact() {
   assert(three.mean == 5.0 / 3 && three.l2 == 3);  // 1, 2, 2
 }
 
+// Squares that no double holds, as NumPy has it: infinite, not NaN.
+void TooLarge() {
+  for (double scale : {1e200, 1e302}) {
+    Numbers number(4);
+    const Tensor t = Filled(DType::kFloat64, 10000, [&](int64_t i) { return number(i) * scale; });
+    const Summary got = Summarize(t), want = Reference(t);
+    assert(got.nan == 0 && got.inf == 0 && got.min == want.min && got.max == want.max);
+    assert(Within(got.mean, want.mean, 1e-10 * want.max) && got.std == kInf && got.l2 == kInf);
+  }
+  const Summary equal = Summarize(Filled(DType::kFloat64, 10000, [](int64_t) { return 1e307; }));
+  assert(equal.mean == 1e307 && equal.std == 0 && equal.l2 == kInf);
+}
+
 void MinusZeroAndEmpty() {
   for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
     const Summary s = Summarize(Filled(dtype, 100, [](int64_t i) { return i % 2 ? -0.0 : 0.0; }));
@@ -229,7 +242,7 @@ void MinusZeroAndEmpty() {
 // Tensors may begin anywhere: at any element of another.
 void AnyAddress() {
   for (DType dtype : kAll) {
-    const Tensor whole = Filled(dtype, 5000, Numbers(1));
+    const Tensor whole = Filled(dtype, 10000, Numbers(1));
     for (int64_t skip : {1, 3, 7, 31}) {
       Tensor part = whole;
       part.numel = 3001;
@@ -244,7 +257,7 @@ void AnyAddress() {
 
 void AnyNumberOfThreads() {
   for (DType dtype : {DType::kFloat32, DType::kInt8}) {
-    const Tensor t = Filled(dtype, (5 << 21) + 77, Numbers(2));
+    const Tensor t = Filled(dtype, (5 << 17) + 77, Numbers(2));
     const Summary alone = Summarize(t);
     Check(t, Error(dtype));
     for (int threads : {1, 2, 4}) {
@@ -263,6 +276,16 @@ void AnyNumberOfThreads() {
   }
 }
 
+// What every machine has to find.
+void OnEveryMachine() {
+  const Summary floats = Summarize(Filled(DType::kFloat32, 300000, Numbers(1)));
+  assert(floats.mean == -0x1.de27955e124bap-9 && floats.std == 0x1.ce2407e31ba67p+5);
+  assert(floats.l2 == 0x1.ee6274ab2fb1ep+14);
+  const Summary doubles = Summarize(Filled(DType::kFloat64, 300000, Numbers(1)));
+  assert(doubles.mean == -0x1.de235c44f3078p-9 && doubles.std == 0x1.ce2407de826d7p+5);
+  assert(doubles.l2 == 0x1.ee6274a6440b5p+14);
+}
+
 }  // namespace
 
 int main() {
@@ -270,8 +293,10 @@ int main() {
   NanAndInf();
   FarAndNear();
   SmallIntegersAreExact();
+  TooLarge();
   MinusZeroAndEmpty();
   AnyAddress();
   AnyNumberOfThreads();
+  OnEveryMachine();
   std::puts("ok");
 }

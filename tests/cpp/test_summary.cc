@@ -135,7 +135,7 @@ void Halves() {
 }  // namespace
 
 int main() {
-  for (int64_t n : {1, 2, 15, 16, 17, 2048, 2049, 10000}) {
+  for (int64_t n : {1, 2, 15, 16, 17, 4096, 4097, 10000}) {
     for (bool bad : {false, true}) {
       AgainstLoop<float>(DType::kFloat32, n, bad);
       AgainstLoop<double>(DType::kFloat64, n, bad);
