@@ -13,7 +13,8 @@ from typing import Any
 from opstep_server import access, process
 from opstep_server.cli import exits, streams
 from opstep_server.model import DebuggerError
-from opstep_server.taps.collector import Collector, settings_of
+from opstep_server.taps import config
+from opstep_server.taps.collector import Collector
 
 # How long a process that has ended may still be heard of.
 LAST_WORDS_SECONDS = 2.0
@@ -26,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
         return exits.WRONG
     try:
         if args.check:
-            settings_of(args.taps)
+            config.read(args.taps)
             return 0
         keys = args.token_file, args.tls_cert, args.tls_key
         asyncio.run(collect(args.taps, args.listen, keys, args.parent, args.ready))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from opstep_server.cli.log_arguments import FLAGS, KEYS
 from opstep_server.taps import config
@@ -14,12 +13,6 @@ from opstep_server.taps.settings import Settings, SinkSettings, TapSettings
 
 def settings(args: argparse.Namespace, bases: Sequence[str]) -> Settings:
     """What is asked for; raises ConfigError. Files of lines are looked for in these folders."""
-    if args.taps:
-        found = config.read(args.taps)
-        if args.patterns or args.to:
-            raise config.ConfigError(f"{args.taps} says what is logged where: leave out the rest")
-        # Two who use the same file have taps of their own.
-        return replace(found, server="")
     sinks: list[SinkSettings] = []
     for place in args.to:
         sinks += config.sinks_to(place, os.getcwd(), full=args.full)

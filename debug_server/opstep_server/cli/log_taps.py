@@ -9,6 +9,7 @@ import fnmatch
 import os
 import signal
 import sys
+from dataclasses import replace
 
 from opstep_server import access, doorbell
 from opstep_server.cli import characters, exits, render
@@ -20,6 +21,7 @@ from opstep_server.model import ExecutorJoined
 from opstep_server.tapping import who
 from opstep_server.taps.reports import Reports
 from opstep_server.taps.settings import Settings
+from opstep_server.taps.watched import Watched
 from opstep_server.wire import debug_pb2 as pb
 
 POLL_SECONDS = 0.25
@@ -53,10 +55,11 @@ class _Log:
         self._pid = int(args.place) if args.place.isdecimal() else None
         self._executor: Executor | None = None
         self._directories: list[str] = []
+        self._file: Watched | None = None
 
     async def run(self) -> int:
         args = self._args
-        wanted = None if args.list or args.remove else settings(args, self._bases())
+        wanted = None if args.list or args.remove else self._wanted()
         self._debugger = Debugger(present=False)
         self._debugger.subscribe(self._take)
         self._debugger.share()
@@ -75,6 +78,15 @@ class _Log:
             return await self._log(wanted)
         finally:
             await self._debugger.close()
+
+    def _wanted(self) -> Settings:
+        args = self._args
+        if not args.taps:
+            return settings(args, self._bases())
+        if args.patterns or args.to:
+            raise DebuggerError(f"{args.taps} says what is logged where to: leave out the rest")
+        self._file = Watched(args.taps, _tell)
+        return self._file.settings
 
     async def _reach(self) -> bool:
         """Until the process is here, or those of the server; whether it is through a server."""
@@ -115,27 +127,35 @@ class _Log:
     # ---- logging ---------------------------------------------------------------------------------
 
     async def _log(self, wanted: Settings) -> int:
-        if not self._args.keep:
-            for tap in wanted.taps:
-                tap.message.with_server = True
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
-        sinks = [] if wanted.sinks else [("stdout", LinesSink())]
-        jsonl = [each.path for each in wanted.sinks if each.kind == "jsonl"]
-        self._directories = [path for path in jsonl if path != "-"]
-        await self._debugger.set_taps(
-            wanted, who=_WHO, tell=self._sink_tells, sinks=sinks, only=self._executor
-        )
+        await self._set(wanted)
         while not self._ended.is_set() and not self._over():
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), POLL_SECONDS)
             self._look()
+            if self._file is not None and (changed := self._file.look()) is not None:
+                await self._set(changed)
         await self._finish()
         # What is printed to the standard output is not mixed with records.
         out = sys.stdout if self._directories else sys.stderr
         for line in self._reports.table():
             print(line, file=out)
         return 0
+
+    async def _set(self, wanted: Settings) -> None:
+        for tap in wanted.taps:
+            tap.message.with_server |= not self._args.keep
+        jsonl = [each.path for each in wanted.sinks if each.kind == "jsonl"]
+        self._directories = [path for path in jsonl if path != "-"]
+        await self._debugger.set_taps(
+            # Two who use the same file have taps of their own.
+            replace(wanted, server=""),
+            who=_WHO,
+            tell=self._sink_tells,
+            sinks=[] if wanted.sinks else [("stdout", LinesSink())],
+            only=self._executor,
+        )
 
     def _look(self) -> None:
         executors = {each.id: each for each in self._debugger.executors}

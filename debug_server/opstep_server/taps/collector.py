@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -13,18 +12,15 @@ from opstep_server.access import Endpoint
 from opstep_server.debugger import Debugger
 from opstep_server.hub import Hub
 from opstep_server.tapping import who
-from opstep_server.taps import config
 from opstep_server.taps.reports import Reports
 from opstep_server.taps.settings import Settings
+from opstep_server.taps.watched import LOOK_SECONDS, Watched
 
-RELOAD_SECONDS = 0.5
 
-
-def settings_of(path: str) -> Settings:
-    """Of a file; it is the same server whenever it is the same file."""
-    found = config.read(path)
-    server = found.server or f"{socket.gethostname()}:{os.path.realpath(path)}"
-    return replace(found, server=server)
+def server_of(path: str, settings: Settings) -> Settings:
+    """It is the same server whenever it is the same file."""
+    server = settings.server or f"{socket.gethostname()}:{os.path.realpath(path)}"
+    return replace(settings, server=server)
 
 
 class Collector:
@@ -34,8 +30,7 @@ class Collector:
         """Raises ConfigError when the file is wrong; without one, programs say what they want."""
         self._path = path
         self._tell = tell
-        self._stamp = _stamp(path)
-        self._settings = settings_of(path) if path else Settings()
+        self._file = Watched(path, tell) if path else None
         self._hub = Hub()
         self._reports = Reports(tell)
         self._debugger = Debugger(self._hub, present=False)
@@ -46,7 +41,7 @@ class Collector:
 
     async def start(self, endpoint: Endpoint | None) -> str:
         """Listens, and returns the address to dial."""
-        await self._debugger.set_taps(self._settings, who=self._who, tell=self._tell)
+        await self._set(self._file.settings if self._file is not None else Settings())
         self._debugger.answer_programs()
         address = await self._debugger.listen(endpoint)
         self._watching = asyncio.create_task(self._watch())
@@ -69,39 +64,22 @@ class Collector:
     def _who(self) -> str:
         return who(f"opstep collect {os.path.basename(self._path)}" if self._path else "opstep")
 
+    async def _set(self, settings: Settings) -> None:
+        if self._path:
+            settings = server_of(self._path, settings)
+        await self._debugger.set_taps(settings, who=self._who, tell=self._tell)
+
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(RELOAD_SECONDS)
-            stamp = _stamp(self._path)
-            if self._path and stamp not in (None, self._stamp):
-                self._stamp = stamp
-                await self._reload(self._path)
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._file is not None and (changed := self._file.look()) is not None:
+                await self._set(changed)
             for id, status in self._debugger.taps:
                 if executor := next((e for e in self._debugger.executors if e.id == id), None):
                     self._reports.note(executor, [status])
             self._reports.poll()
             self._write_counts()
 
-    async def _reload(self, path: str) -> None:
-        """A bad new version leaves the old one in force."""
-        try:
-            settings = settings_of(path)
-        except config.ConfigError as error:
-            self._tell(f"{error}; the taps stay as they were")
-            return
-        self._settings = settings
-        await self._debugger.set_taps(settings, who=self._who)
-        self._tell(f"{path} has changed: {len(settings.taps)} taps")
-
     def _write_counts(self) -> None:
         sinks = [each for each in self._debugger.sinks if each.kind == "jsonl"]
         self._reports.write([each.path for each in sinks if each.path != "-"])
-
-
-def _stamp(path: str | None) -> tuple[int, int, int] | None:
-    """What changes when the file does; None while it is not there, as editors do for a moment."""
-    with contextlib.suppress(OSError):
-        if path:
-            found = os.stat(path)
-            return found.st_mtime_ns, found.st_size, found.st_ino
-    return None
