@@ -9,9 +9,12 @@ from typing import Any
 
 from scripted import ScriptedExecutor
 from tapped import records, source
+from test_guests import Stream
 from test_hub import shared, until
 
+from opstep_server import access
 from opstep_server.debugger import Debugger
+from opstep_server.guests import Guests
 from opstep_server.taps import config
 from opstep_server.wire import debug_pb2 as pb
 
@@ -40,8 +43,9 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 class Tapped(ScriptedExecutor):
     """Keeps what it is told of its records."""
 
-    def __init__(self, address: str, **options: Any) -> None:
+    def __init__(self, address: str, *, identity: str = "first", **options: Any) -> None:
         super().__init__(address, **options)
+        self._hello.identity = identity
         self.answers["set_taps"] = self._status
         self.taken: list[pb.TapsTaken] = []
         self.answered: list[pb.TapAnswer] = []
@@ -70,7 +74,7 @@ def test_taps_are_set_and_their_records_written(tmp_path: Path) -> None:
             (sent,) = early.of("set_taps")
             assert [tap.name for tap in sent.taps] == ["convs", "fc*"]
             assert {tap.who for tap in sent.taps} == {"ada"}
-            late = Tapped(address, pid=2)
+            late = Tapped(address, pid=2, identity="second")
             welcome = await late.connect()
             assert welcome.taps == sent
             assert not welcome.present
@@ -207,5 +211,123 @@ def test_wild_records_end_nothing(tmp_path: Path) -> None:
             assert lost == [0, 3, 0]
             await user.close()
             await executor.close()
+
+    asyncio.run(run())
+
+
+def test_a_guest_has_taps_of_its_own(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            hub.server.on_visit = Guests(hub).visit
+            executor = Tapped(address)
+            await executor.connect()
+            owner = Debugger(hub, present=False)
+            (tmp_path / "own").mkdir()
+            await owner.set_taps(settings(tmp_path / "own"), who="ada")
+            guest = Debugger(present=False)
+            gone: list[str] = []
+            place = access.dialling(address)
+            await guest.visit(place, gone.append)
+            await until(lambda: guest.executors)
+            statuses = await guest.set_taps(settings(tmp_path, TOML.replace("mine", "")), who="bob")
+            assert [(s.name, s.op_count) for _, s in statuses] == [("convs", 2), ("fc*", 2)]
+            taps = executor.of("set_taps")[-1].taps
+            assert [tap.who for tap in taps] == ["ada", "ada", "bob", "bob"]
+            assert executor.of("set_presence") == []
+            await executor.send(tap_source=source(1, taps[0].uid))
+            await executor.send(tap_source=source(2, taps[2].uid))
+            await executor.send(tap_records=records(1, [1, 2, 2]))
+            await executor.send(tap_records=records(2, [2]))
+            await until(lambda: len(executor.taken) == 2)
+            assert not any(taken.losses for taken in executor.taken)
+            assert len(lines(tmp_path / "own")) == 1
+            assert len(lines(tmp_path)) == 3
+            status = pb.TapStatus(uid=taps[2].uid, name="convs", ended="it is over")
+            await executor.send(tap_statuses=pb.TapStatuses(statuses=[status]))
+            await until(lambda: any(s.ended for _, s in guest.taps))
+            # What the owner removes is gone for both, and does not come back.
+            executor.answers["list_taps"] = executor._status
+            await guest.drop_taps([taps[0].uid], "bob")
+            await until(lambda: executor.of("drop_taps"))
+            await owner.set_taps(settings(tmp_path / "own"), who="ada")
+            await guest.close()
+            await until(lambda: len(executor.of("set_taps")[-1].taps) == 2)
+            assert {tap.who for tap in executor.of("set_taps")[-1].taps} == {"ada"}
+            await owner.close()
+            await executor.close()
+
+    asyncio.run(run())
+
+
+def test_what_a_guest_does_not_confirm_is_lost(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            executor = Tapped(address)
+            await executor.connect()
+            guest = Stream(Guests(hub))
+            await until(lambda: guest.of("hello"))
+            wanted = pb.SetTaps(taps=[pb.Tap(uid="g", name="mine")])
+            guest.say(welcome=pb.Welcome(taps=wanted))
+            await until(lambda: guest.of("tap_statuses"))
+            await executor.send(tap_source=source(1, "g"))
+            await executor.send(tap_records=records(1, [1, 1]))
+            await executor.send(tap_records=records(2, [1, 1, 1]))
+            await until(lambda: len(guest.of("tap_records")) == 2)
+            # He cannot have lost more than he got.
+            losses = [pb.TapLoss(source=1, records=99), pb.TapLoss(source=7, records=1)]
+            guest.say(taps_taken=pb.TapsTaken(batch=1, losses=losses))
+            await until(lambda: executor.taken)
+            assert list(executor.taken[0].losses) == [pb.TapLoss(source=1, records=2)]
+            guest.leave()
+            await until(lambda: len(executor.taken) == 2)
+            assert list(executor.taken[1].losses) == [pb.TapLoss(source=1, records=3)]
+            await executor.send(tap_records=records(3, [1]))
+            await until(lambda: len(executor.taken) == 3)
+            assert list(executor.taken[2].losses) == [pb.TapLoss(source=1, records=1)]
+            await executor.close()
+
+    asyncio.run(run())
+
+
+def test_a_program_asks_for_taps(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (_, address):
+            executor = Tapped(address)
+            await executor.connect()
+            other = Tapped(address, pid=5, identity="other")
+            await other.connect()
+
+            async def ask(**said: object) -> pb.TapAnswer:
+                number = len(executor.answered) + 1
+                text = json.dumps({"directory": str(tmp_path), **said})
+                await executor.send(tap_request=pb.TapRequest(id=number, text=text))
+                await until(lambda: len(executor.answered) == number)
+                assert executor.answered[-1].id == number
+                return executor.answered[-1]
+
+            assert (await ask(ops="conv*")).error.startswith("where to? say to=")
+            said = (await ask(ops="conv*", evry=3, to="logs")).error
+            assert said == "'evry' is no key of a tap: did you mean 'every'?"
+            uid = (await ask(ops="conv*", to="logs", every=5)).uid
+            (tap,) = executor.of("set_taps")[-1].taps
+            assert (tap.uid, tap.where.pattern, tap.every) == (uid, "conv*", 5)
+            assert tap.who == "process 4242 on here (opstep.debug.tap)"
+            assert not other.of("set_taps") or not other.of("set_taps")[-1].taps
+            await executor.send(tap_source=source(1, uid, name="conv*"))
+            await executor.send(tap_records=records(1, [1, 1]))
+            await until(lambda: executor.taken)
+            assert [line["step"] for line in lines(tmp_path)] == [0, 1]
+            assert (await ask(uid=uid, every=7, to=None)).error.startswith("where to?")
+            assert (await ask(uid=uid, every=7)).uid == uid
+            (tap,) = executor.of("set_taps")[-1].taps
+            assert (tap.where.pattern, tap.every) == ("conv*", 7)
+            assert (await ask(uid="nobody's", every=7)).error.startswith("there is no such tap")
+            assert (await ask(uid=uid, remove=True)).uid == uid
+            assert not executor.of("set_taps")[-1].taps
+            await executor.send(tap_request=pb.TapRequest(id=99, text="[" * 100_000))
+            await until(lambda: executor.answered[-1].id == 99)
+            assert executor.answered[-1].error == "a tap is an object of keys and values"
+            await executor.close()
+            await other.close()
 
     asyncio.run(run())

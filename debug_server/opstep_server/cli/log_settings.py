@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 
 from opstep_server.cli.log_arguments import FLAGS, KEYS
@@ -39,7 +40,12 @@ def _taps(args: argparse.Namespace, bases: Sequence[str]) -> tuple[TapSettings, 
             raise config.ConfigError("--name: give one pattern, or no name")
     else:
         each = [said]
-    return tuple(config.tap(one, bases, _at, ()) for one in each)
+    try:
+        return tuple(config.tap(one, bases, _at, ()) for one in each)
+    except config.ConfigError as error:
+        # The option says which key is meant.
+        text = re.sub(r"^(--[a-z-]+|PATTERN): [a-z_]+: ", r"\1: ", str(error))
+        raise config.ConfigError(text) from None
 
 
 def _at(path: tuple[str | int, ...]) -> str:

@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
 class _Log:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._reports = Reports(_tell)
+        self._reports = Reports(_tell, early=True)
         self._ended = asyncio.Event()
         # The process that is meant; None: all of a server.
         self._pid = int(args.place) if args.place.isdecimal() else None

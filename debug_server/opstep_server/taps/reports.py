@@ -19,8 +19,10 @@ _WORDS = {"at_exit": "at exit", "queue_full": "queue full", "too_large": "too la
 
 
 class Reports:
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], *, early: bool = False) -> None:
+        """`early`: also what is said of processes that have not run anything yet."""
         self._tell = tell
+        self._early = early
         # By process and tap.
         self._known: dict[tuple[str, str], pb.TapStatus] = {}
         self._told: set[tuple[str, str, str]] = set()
@@ -34,8 +36,8 @@ class Reports:
         elif isinstance(event, ExecutorLost):
             # What was wrong to the end is told, however short that was.
             for (process, _), status in self._known.items():
-                if process == _process(event.executor) and status.message and not status.ended:
-                    self._once(process, status, f"{status.name}: {status.message}")
+                if process == _process(event.executor):
+                    self._tell_message(process, status)
 
     def note(self, executor: Executor, statuses: Iterable[pb.TapStatus]) -> None:
         process = _process(executor)
@@ -53,11 +55,9 @@ class Reports:
         """To be called now and then: tells what has been so for a while."""
         now = time.monotonic() if now is None else now
         for (process, uid), status in self._known.items():
-            if not status.message or status.ended:
-                continue
             since = self._since.setdefault((process, uid, status.message), now)
             if now - since >= SETTLE_SECONDS:
-                self._once(process, status, f"{status.name}: {status.message}")
+                self._tell_message(process, status)
 
     @property
     def ended(self) -> bool:
@@ -102,6 +102,11 @@ class Reports:
                     file.write(json.dumps({"time": now, "taps": counts}, indent=1) + "\n")
                 os.replace(f"{path}.new", path)
                 self._written[directory] = text
+
+    def _tell_message(self, process: str, status: pb.TapStatus) -> None:
+        early = status.message.endswith(" yet") and not self._early
+        if status.message and not status.ended and not early:
+            self._once(process, status, f"{status.name}: {status.message}")
 
     def _once(self, process: str, status: pb.TapStatus, what: str) -> None:
         key = (process, status.uid, what)

@@ -162,6 +162,17 @@ class Taps:
                 owners.setdefault(owner, []).append(status)
         return owners
 
+    def _status(self, executor: Executor, uid: str) -> pb.TapStatus:
+        """What is known of it; the executor may not have told of it on this stream."""
+        owner = self._owners.get(self.owner(uid))
+        if owner is None:
+            return pb.TapStatus()
+        known = self._statuses.setdefault(uid, {})
+        if executor.id not in known:
+            tap = next(wanted.tap for wanted in owner.taps if wanted.tap.uid == uid)
+            known[executor.id] = pb.TapStatus(uid=uid, name=tap.name, who=tap.who)
+        return known[executor.id]
+
     def refused(self, executor: Executor, message: str) -> list[pb.TapStatus]:
         """What to say when the executor takes none of them."""
         wanted = self.message(executor)
@@ -180,8 +191,7 @@ class Taps:
     def records(self, executor: Executor, records: pb.TapRecords) -> None:
         stream = self._stream(executor)
         for counts in records.counts:
-            known = self._statuses.setdefault(counts.uid, {}) if self.owner(counts.uid) else {}
-            known.setdefault(executor.id, pb.TapStatus(uid=counts.uid)).counts.CopyFrom(counts)
+            self._status(executor, counts.uid).counts.CopyFrom(counts)
         owners: dict[str, set[int]] = {}
         for number in set(records.source):
             told = stream.sources.get(number)
