@@ -88,8 +88,9 @@ test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py
 
-pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the README's pictures of VS Code anew
+pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the pictures of VS Code and of a log's page anew
 	@$(PYTEST) -q -k newest tests/vscode/pictures.py
+	@$(PYTEST) -q tests/vscode/log_picture.py
 
 bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the peers; one row: make bench ONLY=name
 	@$(PY) bench/run.py $(if $(ONLY),--only $(ONLY))

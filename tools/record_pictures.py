@@ -92,6 +92,29 @@ def full_screen() -> str:
     return svg(lines, columns, "opstep debug --tui")
 
 
+def log_view() -> str:
+    """A tap log, and one of its sources."""
+    sys.path.insert(0, str(ROOT / "tests" / "server"))
+    from at_terminal import terminal
+    from fake_log import network
+
+    columns, rows = 130, 18
+    with tempfile.TemporaryDirectory() as folder:
+        network(Path(folder) / "logs")
+        with terminal(
+            command="log", options=("view",), script="logs", size=(columns, rows), cwd=Path(folder)
+        ) as t:
+            t.shows("1,040 records")
+            t.press("End", "Up", "Up", "Up")
+            t.receives("\x1b[0;7mloss_0.log")
+            lines = [_row(t.screen.buffer[y], columns) for y in range(rows)]
+            t.resize(columns, rows + 8)
+            t.press("Enter")
+            t.shows(r"^ +0 │")
+            lines += [_row(t.screen.buffer[y], columns) for y in range(rows + 8)]
+    return svg(lines, columns, "opstep log view logs")
+
+
 def _row(row: Mapping[int, Char], columns: int) -> Text:
     line = Text()
     for style, chars in itertools.groupby((row[x] for x in range(columns)), _style):
@@ -132,7 +155,11 @@ def text(picture: str) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-PICTURES = {"find_the_nan.svg": find_the_nan, "full_screen.svg": full_screen}
+PICTURES = {
+    "find_the_nan.svg": find_the_nan,
+    "full_screen.svg": full_screen,
+    "log_view.svg": log_view,
+}
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -38,12 +39,18 @@ class FakeLog:
     def op(self, index: int) -> str:
         return self.ops.get(index, f"fc_{index}.matmul")
 
+    def variable(self, index: int) -> str:
+        return f"{self.ops[index]}.out" if index in self.ops else f"fc_{index}.out"
+
+    def type(self, index: int) -> str:
+        return re.sub(r"_\d+$", "", self.op(index).split(".")[-1])
+
     def source(self, index: int) -> dict[str, Any]:
         return {
             "source": index, "tap": self.tap, "program": "main", "op": self.op(index),
-            "type": "matmul", "variable": f"fc_{index}.out", "slot": "Out", "dtype": "float32",
-            "dims": [128, 10], "file": "/home/me/train.py", "line": 10 + index, "gradient": False,
-            "process": self.process,
+            "type": self.type(index), "variable": self.variable(index), "slot": "Out",
+            "dtype": "float32", "dims": [128, 10], "file": "/home/me/train.py",
+            "line": 10 + index, "gradient": False, "process": self.process,
         }  # fmt: skip
 
     def record(self, index: int, **changes: Any) -> dict[str, Any]:
@@ -53,8 +60,8 @@ class FakeLog:
             "time": (BEGIN + timedelta(seconds=self.step, microseconds=index)).isoformat(
                 timespec="microseconds"
             ).replace("+00:00", "Z"),
-            "tap": self.tap, "op": self.op(index), "type": "matmul",
-            "variable": f"fc_{index}.out", "step": self.step, "iteration": 0, "thread": 1,
+            "tap": self.tap, "op": self.op(index), "type": self.type(index),
+            "variable": self.variable(index), "step": self.step, "iteration": 0, "thread": 1,
             "count": 1280, "min": mean - 3, "max": mean + 3, "mean": mean, "std": 1 + index / 8,
             "l2": 36.0 + index, "nan": 0, "inf": 0, "zeros": 64, "process": self.process,
             "file": "/home/me/train.py", "line": 10 + index,
@@ -90,3 +97,34 @@ class FakeLog:
 def _bell(step: int) -> list[int]:
     middle = BINS / 2 + 3 * math.sin(step / 20)
     return [round(200 * math.exp(-(((at - middle) / 3) ** 2))) for at in range(BINS)]
+
+
+_NETWORK = (
+    "conv_0.conv2d", "conv_0.relu", "conv_1.conv2d", "conv_1.relu", "pool_0", "fc_0.matmul",
+    "fc_0.add", "fc_0.relu", "fc_1.matmul", "fc_1.add", "softmax_0", "loss_0.log", "loss_0.mean",
+)  # fmt: skip
+
+
+def network(directory: Path) -> FakeLog:
+    """One that looks like training: what is large becomes smaller, and the end is a NaN."""
+    log = FakeLog(
+        directory, len(_NETWORK), tap="layers", histograms=True, ops=dict(enumerate(_NETWORK))
+    )
+    for step in range(0, 400, 5):
+        log.step = step
+        for index, op in enumerate(_NETWORK):
+            calm = math.exp(-step / (60 + 20 * index))
+            mean = (index % 5 - 1.5) * calm + 0.05 * math.sin(step * (index + 3) / 60)
+            std = 0.3 + 0.2 * index * calm + 0.03 * math.cos(step * (index + 2) / 50)
+            low, high = mean - 3 * std, mean + 3.4 * std
+            found: dict[str, Any] = {
+                "mean": mean, "std": std, "min": 0.0 if "relu" in op else low, "max": high,
+                "l2": 36 * math.hypot(mean, std), "zeros": 512 if "relu" in op else 0,
+                "histogram": {"low": low, "high": high, "counts": _bell(step)},
+            }  # fmt: skip
+            if op == "loss_0.log" and step > 385:
+                found |= {"nan": 3, "mean": "NaN", "min": "-Infinity", "inf": 1}
+            log.add(index, **found)
+    log.step += 1
+    log.counts(produced=1045, delivered=1040, rate=5)
+    return log

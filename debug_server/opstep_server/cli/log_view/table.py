@@ -12,7 +12,8 @@ from opstep_server.cli.log_view.marks import Marks, cells, fit, spark
 from opstep_server.cli.paint import FAINT, FAULT, NAME, Line
 from opstep_server.taps.view.log import KEPT, Row
 
-_SPARK = 10
+# Columns that the drawing has at least, in a terminal that is not narrow.
+_SPARK = 20
 _NONE = "-"
 
 
@@ -47,7 +48,7 @@ _COLUMNS = (
     _Column("PROCESS", 8, lambda row: row.process, 13, name=True),
     _Column("TAP", 6, lambda row: row.tap, 12, name=True),
     _Column("OP", 10, lambda row: row.op, 0, name=True),
-    _Column("VARIABLE", 8, lambda row: row.variable, 7, name=True),
+    _Column("VARIABLE", 14, lambda row: row.variable, 7, name=True),
     _Column("STEP", 7, lambda row: whole(row.number("step")), 1),
     _Column("RECORDS", 8, lambda row: str(row.records), 4),
     _statistic("mean", 2), _statistic("std", 5), _statistic("min", 6), _statistic("max", 6),
@@ -100,7 +101,8 @@ class TablePane(Pane):
 
     def _layout(self, width: int) -> tuple[list[tuple[_Column, int]], int]:
         """The columns that fit, with their widths; what is left is for the drawing."""
-        left = width - _SPARK
+        spark = min(_SPARK, width // 4)
+        left = width - spark
         chosen: dict[_Column, int] = {}
         for column in sorted(_COLUMNS, key=lambda column: column.rank):
             needed = min(column.width, self._natural(column)) if column.name else column.width
@@ -115,7 +117,7 @@ class TablePane(Pane):
                 more = min(left, self._natural(column) - chosen[column])
                 chosen[column] += max(more, 0)
                 left -= max(more, 0)
-        return [(c, chosen[c]) for c in _COLUMNS if c in chosen], min(_SPARK + left, KEPT)
+        return [(c, chosen[c]) for c in _COLUMNS if c in chosen], min(spark + left, KEPT)
 
     def _natural(self, column: _Column) -> int:
         texts = max((cells(column.text(row)) for row in self._rows), default=0)
@@ -135,5 +137,6 @@ class TablePane(Pane):
         line += spark(row.drawn(self.statistic).tolist(), drawn, self._marks)
         if row is not self._chosen:
             return line
-        # In one colour, as the line where the debugger stands.
-        return [("reverse", paint.plain(line).ljust(width))]
+        # In one colour, as the line where the debugger stands; but faults stay what they are.
+        line.append(("", " " * (width - cells(paint.plain(line)))))
+        return [("reverse bold red" if style == FAULT else "reverse", text) for style, text in line]
