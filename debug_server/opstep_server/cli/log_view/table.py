@@ -47,7 +47,7 @@ def _count(name: str, rank: int) -> _Column:
 _COLUMNS = (
     _Column("PROCESS", 8, lambda row: row.process, 13, name=True),
     _Column("TAP", 6, lambda row: row.tap, 12, name=True),
-    _Column("OP", 10, lambda row: row.op, 0, name=True),
+    _Column("OP", 24, lambda row: row.op, 0, name=True),
     _Column("VARIABLE", 14, lambda row: row.variable, 7, name=True),
     _Column("STEP", 7, lambda row: whole(row.number("step")), 1),
     _Column("RECORDS", 8, lambda row: str(row.records), 4),
@@ -105,7 +105,9 @@ class TablePane(Pane):
         left = width - spark
         chosen: dict[_Column, int] = {}
         for column in sorted(_COLUMNS, key=lambda column: column.rank):
-            needed = min(column.width, self._natural(column)) if column.name else column.width
+            needed = column.width
+            if column.name:
+                needed = min(needed, self._natural(column), max(width // 3, 8))
             if column.name and column.rank > 10 and len({column.text(r) for r in self._rows}) < 2:
                 continue  # All are of the same tap, or process.
             if needed + 2 > left:
