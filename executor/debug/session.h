@@ -53,7 +53,8 @@ class Session final : public Hook,
   proto::TapStatuses ListTaps() override;
   proto::TapStatuses DropTaps(const proto::DropTaps& wanted) override;
 
-  bool Inspects() const override { return attached_; }
+  // Also while the first run waits for a server that may want to stop in it.
+  bool Inspects() const override { return attached_ || !settled_; }
   void EnterBlock(const FrameView& frame) override;
   void BeforeOp(FrameEditor& frame) override;
   void AfterOp(FrameEditor& frame) override;
