@@ -378,6 +378,9 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   channel_->Write();
   lock.lock();
   Wait(lock, thread, frame);
+  // What was tapped meanwhile begins here, not with the next run.
+  if (attached_ && thread.taps_version != taps_->version())
+    StartTaps(thread, frame, Know(frame.plan()));
 }
 
 void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {

@@ -6,11 +6,14 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from debugged import PROGRAMS, debugged, iteration, marked, top
 
+from opstep_server.connection import Connection
+from opstep_server.hub import Hub
 from opstep_server.model import BreakpointSpec, DataWhere, PatternWhere
 from opstep_server.wire import debug_pb2 as pb
 
@@ -227,5 +230,22 @@ def test_a_line_whose_layer_has_only_been_initialised_says_so() -> None:
             )
             assert top(await run.go()) == "fc_0.matmul"
             assert run.debugger.breakpoints[0].verified
+
+    asyncio.run(run())
+
+
+def test_a_run_that_begins_before_the_server_answers_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = Hub.joined
+
+    def late(hub: Hub, connection: Connection) -> pb.Welcome:
+        time.sleep(1.5)  # The script is in its first run long before.
+        return joined(hub, connection)
+
+    async def run() -> None:
+        monkeypatch.setattr(Hub, "joined", late)
+        async with debugged(
+            "make_nan.py", breakpoints=[BreakpointSpec(PatternWhere("log"))]
+        ) as run:
+            assert iteration(await run.stop()) == (1, 0)
 
     asyncio.run(run())
