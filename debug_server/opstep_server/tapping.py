@@ -8,18 +8,20 @@ import getpass
 import os
 import socket
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from opstep_server.hub import Hub
 from opstep_server.model import DebuggerError, Executor
+from opstep_server.taps.latest import Latest
+from opstep_server.taps.shared import Wanted
 from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
     from opstep_server.taps.collected import Collected
     from opstep_server.taps.pipe import Counts
     from opstep_server.taps.settings import Settings, SinkSettings
-    from opstep_server.taps.shared import Wanted
     from opstep_server.taps.sinks.base import Sink
 
 # An executor that does not say what it has within this time is left out.
@@ -27,6 +29,10 @@ LIST_SECONDS = 2.0
 # How long records may be on their way when taps end.
 LAST_SECONDS = 2.0
 POLL_SECONDS = 0.05
+# Views show the newest records: more of them cost the run, and nobody sees them.
+VIEW_RECORDS = 5000.0
+# What is set for views has an owner of its own beside what the user logs.
+_VIEWS = "views"
 
 
 def who(face: str) -> str:
@@ -120,6 +126,32 @@ class Tapping:
     async def drop_taps(self, uids: Sequence[str], who: str) -> None:
         """Removes these, whoever set them."""
         await self._hub.drop_taps(pb.DropTaps(uids=uids, who=who))
+
+    async def watch(self, every: int, who: str) -> Latest:
+        """Keeps the newest statistics of all that ops make, in every Nth run, until `unwatch`."""
+        latest = Latest()
+        tap = pb.Tap(
+            uid=uuid.uuid4().hex,
+            name="views",
+            who=who,
+            where=pb.Breakpoint(pattern="*"),
+            statistics=True,
+            every=every,
+            per_second=VIEW_RECORDS,
+            with_server=True,
+        )
+        self._hub.taps.replace(self._user + _VIEWS, [Wanted(tap)], latest)
+        await self._hub.push_taps()
+        return latest
+
+    async def unwatch(self) -> None:
+        if self._hub.taps.drop(self._user + _VIEWS):
+            await self._hub.push_taps()
+
+    def unwatchable(self) -> str:
+        """Why executors keep no statistics for views, one sentence; "" when they do."""
+        statuses = self._hub.taps.statuses(self._user + _VIEWS)
+        return next((status.ended for _, status in statuses if status.ended), "")
 
     async def close_taps(self) -> None:
         """Closes the sinks; what they have not taken by then is lost."""

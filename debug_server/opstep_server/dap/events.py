@@ -88,6 +88,7 @@ class EventTranslator:
     def _program_compiled(self, event: ProgramCompiled) -> None:
         self._session.sources.compiled(event.executor, event.program)
         self._session.modules.compiled(event.executor, event.program)
+        self._session.statistics.compiled(event.executor, event.program)
 
     def _faults_changed(self, event: FaultsChanged) -> None:
         self._session.exceptions.changed(event.problems)

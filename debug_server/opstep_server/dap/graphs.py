@@ -29,7 +29,7 @@ class Graphs:
 
     @request(run=Run.LOOKING)
     async def opstepGraph_request(self, arguments: Arguments) -> Json:
-        ref = self._program(arguments.string("program"))
+        ref = find_program(self._session, arguments.string("program"))
         ops = await self._session.debugger.ops(ref)
         return {
             "id": _module_id(ref.executor.id, ref.event.program),
@@ -73,12 +73,6 @@ class Graphs:
         return {"values": [value for value in found if value is not None]}
 
     # ---- inside ----------------------------------------------------------------------------------
-
-    def _program(self, id: str) -> ProgramRef:
-        for ref in self._session.debugger.programs:
-            if _module_id(ref.executor.id, ref.event.program) == id:
-                return ref
-        raise RequestError(f"there is no program '{id}' in this session: ask for the modules again")
 
     def _stop(self, arguments: Arguments) -> Stop:
         frame = arguments.optional_integer("frameId")
@@ -124,6 +118,13 @@ class Graphs:
             "nan": summary.nan,
             "inf": summary.inf,
         }
+
+
+def find_program(session: Session, id: str) -> ProgramRef:
+    for ref in session.debugger.programs:
+        if _module_id(ref.executor.id, ref.event.program) == id:
+            return ref
+    raise RequestError(f"there is no program '{id}' in this session: ask for the modules again")
 
 
 def _module_id(executor: int, program: int) -> str:

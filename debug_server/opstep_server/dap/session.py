@@ -35,6 +35,7 @@ from opstep_server.dap.rules import Run, When
 from opstep_server.dap.setting import Setting
 from opstep_server.dap.showing import Showing
 from opstep_server.dap.sources import Sources
+from opstep_server.dap.statistics import Statistics
 from opstep_server.dap.stops import NotStopped, Stops
 from opstep_server.dap.tensors import Tensors
 from opstep_server.debugger import Debugger, DebuggerError
@@ -82,6 +83,7 @@ class Session:
         self.inspection = Inspection(self)
         self.showing = Showing(self)
         self.memory = Memory(self)
+        self.statistics = Statistics(self)
         self._progress = Progress(self)
         # Whoever has handlers, `<command>_request`.
         groups: list[object] = [
@@ -99,6 +101,7 @@ class Session:
             self.modules,
             self.disassembly,
             Graphs(self),
+            self.statistics,
             self,
         ]
         self._handlers = rules.handlers(groups)
