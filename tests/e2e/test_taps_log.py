@@ -193,7 +193,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
             ["tanh", "--to", "parkett:x"],
             "'parkett:x' is no place for records: did you mean 'parquet'?",
         ),
-        (["tanh", "--line", "a.py:1"], "--line: which ops? both ops and line are said"),
+        (["tanh", "relu", "--name", "x"], "--name: give one place, or no name"),
         ([], "which ops? say one of ops, line, variable, gradient_of, op, listing"),
         (["tanh", "--if", "out >"], "--if: 'out >' cannot be used: "),
         (["--taps", "none.toml"], "cannot read none.toml: No such file or directory"),

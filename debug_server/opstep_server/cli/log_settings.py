@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from opstep_server.cli.log_arguments import FLAGS, KEYS
-from opstep_server.taps import config
+from opstep_server.taps import config, keys
 from opstep_server.taps.settings import Settings, SinkSettings, TapSettings
 
 
@@ -34,12 +34,12 @@ def _taps(args: argparse.Namespace, bases: Sequence[str]) -> tuple[TapSettings, 
         what.append("samples")
     said["what"] = what or None
     said = {name: value for name, value in said.items() if value is not None}
-    if args.patterns:
-        each = [{**said, "ops": pattern} for pattern in args.patterns]
-        if "name" in said and len(each) > 1:
-            raise config.ConfigError("--name: give one pattern, or no name")
-    else:
-        each = [said]
+    # Each place is a tap of its own.
+    places = [("ops", pattern) for pattern in args.patterns]
+    places += [(key.name, said.pop(key.name)) for key in keys.PLACES if key.name in said]
+    if "name" in said and len(places) > 1:
+        raise config.ConfigError("--name: give one place, or no name")
+    each = [{**said, name: value} for name, value in places] or [said]
     try:
         return tuple(config.tap(one, bases, _at, ()) for one in each)
     except config.ConfigError as error:

@@ -181,6 +181,8 @@ def _inside(path: str, base: str, where: str) -> str:
 
 def _setting(key: Key, value: object, where: str) -> object:
     if key.type is bytes:
+        if value == key.default:
+            return value  # Which may be 0, for no limit.
         return read_value(value, quantities.size, where)
     if key.type is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
