@@ -30,6 +30,7 @@ THREADS = {
     "terminal": (1,),
     "transfer": (1,),
     "watching": (1,),
+    "taps": (1,),
     "hook_cost": (1,),
     "tap_stats": (1,),
 }

@@ -31,13 +31,16 @@ every = 10
 """
 
 # Another tap, and the first one more often.
-CHANGED = FIRST.replace("every = 10", "every = 2") + """
+CHANGED = (
+    FIRST.replace("every = 10", "every = 2")
+    + """
 [[tap]]
 name = "answers"
 ops = "softmax"
 what = ["stats", "samples"]
 samples = 10
 """
+)
 
 
 @contextlib.contextmanager
