@@ -60,7 +60,7 @@ class FakeLog:
             "time": (BEGIN + timedelta(seconds=self.step, microseconds=index)).isoformat(
                 timespec="microseconds"
             ).replace("+00:00", "Z"),
-            "tap": self.tap, "op": self.op(index), "type": self.type(index),
+            "tap": self.tap, "program": "main", "op": self.op(index), "type": self.type(index),
             "variable": self.variable(index), "step": self.step, "iteration": 0, "thread": 1,
             "count": 1280, "min": mean - 3, "max": mean + 3, "mean": mean, "std": 1 + index / 8,
             "l2": 36.0 + index, "nan": 0, "inf": 0, "zeros": 64, "process": self.process,

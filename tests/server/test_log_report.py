@@ -249,6 +249,9 @@ def test_parquet_is_read_where_there_are_no_lines(tmp_path: Path):
     assert page.column("conv_0", "mean") == [0, 2, 4, 6, 8]
     assert page.column("fc", "step") == [1, 3, 5, 9]
     assert fc["errors"] == [1, "no value"]
+    # The sink's own directory will do.
+    assert made(tmp_path / "parquet").data["records"] == 10
+    (tmp_path / "parquet" / "report.html").unlink()
     next((tmp_path / "parquet").rglob("*.parquet")).write_bytes(b"PAR1 but not")
     assert made(tmp_path).data["notes"] == ["1 line or file could not be read and are left out."]
 

@@ -60,16 +60,16 @@ def test_once_prints_a_stable_table(log: FakeLog):
     log.add(1, nan=3, inf=1, mean="NaN", max="Infinity", min="-Infinity")
     done = view(log.directory, "--once")
     assert done.stdout.splitlines() == [
-        "PROCESS    TAP  OP           VARIABLE  STEP  RECORDS    MEAN    STD      MIN    MAX  L2"
-        "  NAN  INF  ZEROS",
-        "host:4711  all  fc_0.matmul  fc_0.out    29       30  0.2392      1   -2.761  3.239  36"
-        "    0    0     5%",
-        "host:4711  all  fc_1.matmul  fc_1.out    30       31     NaN  1.125     -Inf    Inf  37"
-        "    3    1     5%",
-        "host:4711  all  fc_2.matmul  fc_2.out    29       30   1.084   1.25   -1.916  4.084  38"
-        "    0    0     5%",
-        "host:4711  all  fc_3.matmul  fc_3.out    29       30   2.041  1.375  -0.9589  5.041  39"
-        "    0    0     5%",
+        "PROCESS    TAP  PROGRAM  OP           VARIABLE  STEP  RECORDS   "
+        " MEAN    STD      MIN    MAX  L2  NAN  INF  ZEROS",
+        "host:4711  all  main     fc_0.matmul  fc_0.out    29       30  0"
+        ".2392      1   -2.761  3.239  36    0    0     5%",
+        "host:4711  all  main     fc_1.matmul  fc_1.out    30       31   "
+        "  NaN  1.125     -Inf    Inf  37    3    1     5%",
+        "host:4711  all  main     fc_2.matmul  fc_2.out    29       30   "
+        "1.084   1.25   -1.916  4.084  38    0    0     5%",
+        "host:4711  all  main     fc_3.matmul  fc_3.out    29       30   "
+        "2.041  1.375  -0.9589  5.041  39    0    0     5%",
     ]
     assert (done.stderr, done.returncode) == ("", 0)
     # A file is no terminal either.
@@ -77,7 +77,7 @@ def test_once_prints_a_stable_table(log: FakeLog):
 
 
 def ops(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [line.split()[2] for line in done.stdout.splitlines()[1:]]
+    return [line.split()[3] for line in done.stdout.splitlines()[1:]]
 
 
 def test_rows_are_filtered_and_ordered(tmp_path: Path):
@@ -108,7 +108,7 @@ def test_lines_that_cannot_be_read_are_counted(log: FakeLog):
     log.append('{"time": "2026-11-16T12')  # Not yet whole.
     done = view(log.directory)
     assert done.stderr == "opstep: 7 lines could not be read\n"
-    assert done.stdout.splitlines()[1].split()[5] == "31"
+    assert done.stdout.splitlines()[1].split()[6] == "31"
     assert done.returncode == 0
 
 
@@ -135,7 +135,7 @@ def test_records_without_statistics(tmp_path: Path):
     log.add(0, **bare, value=2.5)
     log.add(1, **bare, error="the run ended before it")
     rows = [line.split() for line in view(tmp_path).stdout.splitlines()[1:]]
-    assert [row[4:] for row in rows] == [["0", "1", *"--------"]] * 2
+    assert [row[5:] for row in rows] == [["0", "1", *"--------"]] * 2
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,8 @@ def test_what_the_sink_writes(tmp_path: Path):
     assert log.files > 2 and log.unreadable == 0
     conv, fc = log.rows.values()
     assert (conv.key, fc.key) == (
-        ("box:77", "convs", "conv_0", "conv_0.out"), ("box:77", "other", "fc", ""),
+        ("box:77", "convs", "main", "conv_0", "conv_0.out"),
+        ("box:77", "other", "main", "fc", ""),
     )  # fmt: skip
     assert conv.records == fc.records == 30
     assert conv.series is not None
@@ -317,6 +318,13 @@ def test_the_table_follows_the_files(log: FakeLog):
         again.steps(1)
         t.shows(r"^(all +)?fc_3\.matmul +fc_3\.out +50 +35 ")
         t.hides("cannot read")
+
+
+def test_a_clone_of_a_program_has_rows_of_its_own(log: FakeLog):
+    log.add(0, program="test")
+    with live(log.directory) as t:
+        t.shows(r"^main +fc_0\.matmul +\S+ +29 +30 ")
+        t.shows(r"^test +fc_0\.matmul +\S+ +30 +1 ")
 
 
 def test_it_may_begin_before_the_first_record(tmp_path: Path):

@@ -41,6 +41,7 @@ def test_a_record_says_all_of_itself(tmp_path: Path) -> None:
     assert first == {
         "time": "2026-09-21T14:13:20.123456+00:00",
         "tap": "convs",
+        "program": "main",
         "op": "conv2d_0",
         "type": "conv2d",
         "variable": "conv2d_0.out",

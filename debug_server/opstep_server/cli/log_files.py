@@ -50,8 +50,8 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     )
     view.add_argument(
         "--filter", metavar="WORDS", default="",
-        help="only sources with all these words in tap, op, type, variable or process; * and ? "
-        "stand for letters",
+        help="only sources with all these words in tap, program, op, type, variable or process; "
+        "* and ? stand for letters",
     )  # fmt: skip
     view.add_argument(
         "--statistic", metavar="NAME", default="mean", choices=STATISTICS,

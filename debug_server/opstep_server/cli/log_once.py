@@ -12,11 +12,11 @@ from opstep_server.taps.view.log import Log, Row
 
 _NUMBERS = ("mean", "std", "min", "max", "l2")
 _HEAD = (
-    "PROCESS", "TAP", "OP", "VARIABLE", "STEP", "RECORDS", *map(str.upper, _NUMBERS),
+    "PROCESS", "TAP", "PROGRAM", "OP", "VARIABLE", "STEP", "RECORDS", *map(str.upper, _NUMBERS),
     "NAN", "INF", "ZEROS",
 )  # fmt: skip
 # Those of the columns that are text.
-_NAMES = 4
+_NAMES = 5
 
 
 def once(log: Log, words: str, order: str, statistic: str) -> None:

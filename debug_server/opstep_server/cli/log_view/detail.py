@@ -74,14 +74,14 @@ class DetailPane(Pane):
 def _about(row: Row, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     about = {**fields, **row.about}
     say = records.printable
-    yield "op", f"{row.op} ({row.type})" + (" of the gradient" if about.get("gradient") else "")
+    yield "op", f"{row.key.op} ({row.type})" + (" of the gradient" if about.get("gradient") else "")
     dims = about.get("dims")
     shape = f"[{', '.join(map(say, dims))}]" if isinstance(dims, list) else ""
     kind = f"  {say(about['dtype'])}{shape}" if "dtype" in about else ""
     slot = f", slot {say(about['slot'])}" if about.get("slot") else ""
-    yield "variable", f"{row.variable or '-'}{kind}{slot}"
-    program = f", program {say(about['program'])}" if about.get("program") else ""
-    yield "tap", f"{row.tap}, process {row.process or '-'}{program}"
+    yield "variable", f"{row.key.variable or '-'}{kind}{slot}"
+    program = f", program {row.key.program}" if row.key.program else ""
+    yield "tap", f"{row.key.tap}, process {row.key.process or '-'}{program}"
     if about.get("file"):
         yield "line", f"{say(about['file'])}:{say(about.get('line', '?'))}"
     if not row.last:

@@ -26,6 +26,8 @@ class _Column:
     rank: int
     # Names grow with the room that is left.
     name: bool = False
+    # Left out when it is the same in all rows.
+    common: bool = False
     # Whether the text is about what should not be there.
     faulty: Callable[[Row], bool] = lambda row: False
 
@@ -45,15 +47,16 @@ def _count(name: str, rank: int) -> _Column:
 
 
 _COLUMNS = (
-    _Column("PROCESS", 8, lambda row: row.process, 13, name=True),
-    _Column("TAP", 6, lambda row: row.tap, 12, name=True),
-    _Column("OP", 24, lambda row: row.op, 0, name=True),
-    _Column("VARIABLE", 14, lambda row: row.variable, 7, name=True),
+    _Column("PROCESS", 8, lambda row: row.key.process, 6, name=True, common=True),
+    _Column("TAP", 6, lambda row: row.key.tap, 7, name=True, common=True),
+    _Column("PROGRAM", 8, lambda row: row.key.program, 5, name=True, common=True),
+    _Column("OP", 24, lambda row: row.key.op, 0, name=True),
+    _Column("VARIABLE", 14, lambda row: row.key.variable, 4, name=True),
     _Column("STEP", 7, lambda row: whole(row.number("step")), 1),
-    _Column("RECORDS", 8, lambda row: str(row.records), 4),
-    _statistic("mean", 2), _statistic("std", 5), _statistic("min", 6), _statistic("max", 6),
-    _statistic("l2", 10), _count("nan", 3), _count("inf", 8),
-    _Column("ZEROS", 6, share, 9),
+    _Column("RECORDS", 8, lambda row: str(row.records), 8),
+    _statistic("mean", 2), _statistic("std", 9), _statistic("min", 10), _statistic("max", 10),
+    _statistic("l2", 13), _count("nan", 3), _count("inf", 11),
+    _Column("ZEROS", 6, share, 12),
 )  # fmt: skip
 
 
@@ -108,8 +111,8 @@ class TablePane(Pane):
             needed = column.width
             if column.name:
                 needed = min(needed, self._natural(column), max(width // 3, 8))
-            if column.name and column.rank > 10 and len({column.text(r) for r in self._rows}) < 2:
-                continue  # All are of the same tap, or process.
+            if column.common and len({column.text(row) for row in self._rows}) < 2:
+                continue
             if needed + 2 > left:
                 break
             chosen[column] = needed

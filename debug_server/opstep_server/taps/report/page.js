@@ -39,14 +39,14 @@ function toggleTheme() {
 class Card {
   constructor(source) {
     this.source = source;
-    this.words = [source.op, source.tap, source.type, source.variable, source.process, source.place]
+    this.words = [source.op, source.tap, source.program, source.type, source.variable, source.process, source.place]
       .join("\n").toLowerCase();
     this.points = null;
     this.figures = [];
     this.at = -1;
     const about = [source.type, source.variable, source.kind, source.place]
       .filter((text) => text).join(" · ");
-    const where = `tap ${source.tap || "-"} · ${source.process || "-"} · ${many(source.records, "record")}`;
+    const where = `tap ${source.tap || "-"} · ${source.program ? `program ${source.program} · ` : ""}${source.process || "-"} · ${many(source.records, "record")}`;
     this.readout = make("div", { className: "readout faint" });
     this.plots = make("div", { className: "plots" });
     this.element = make(

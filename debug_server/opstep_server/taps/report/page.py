@@ -96,7 +96,7 @@ def _data(found: Collected, sources: list[Source], made: datetime) -> dict[str, 
         "to": _iso(found.end) if known else "",
         "records": found.records,
         "files": found.files,
-        "processes": sorted({source.key[0] for source in found.sources.values()}),
+        "processes": sorted({source.key.process for source in found.sources.values()}),
         "counts": {
             "time": found.counts.time,
             "taps": [
@@ -155,13 +155,14 @@ def _packed(sources: list[Source], count: int, begin: float) -> str:
 
 
 def _head(source: Source) -> dict[str, Any]:
-    process, tap, op, variable = source.key
+    process, tap, program, op, variable = source.key
     about = source.about
     dims = about.get("dims")
     shape = f"[{', '.join(map(str, dims))}]" if isinstance(dims, list) else ""
     place = f"{about['file']}:{about.get('line', '?')}" if about.get("file") else ""
     head: dict[str, Any] = {
         "op": op, "type": printable(about.get("type", "")), "variable": variable, "tap": tap,
+        "program": program,
         "process": process, "kind": printable(f"{about.get('dtype', '')}{shape}"),
         "place": printable(place), "records": source.records, "faulty": source.faulty,
         "low": number(source.low), "high": number(source.high),

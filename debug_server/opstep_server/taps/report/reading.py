@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from opstep_server.taps.view import records
-from opstep_server.taps.view.directory import DirectoryError
+from opstep_server.taps.view.directory import DirectoryError, parquet_files
 from opstep_server.taps.view.follow import Follower
 from opstep_server.taps.view.records import Unreadable
 
@@ -30,8 +31,9 @@ class Reading:
     def records(self) -> Iterator[dict[str, Any]]:
         before = self.files
         yield from self._lines(records.RECORDS)
-        if self.files == before and (self._directory / "parquet").is_dir():
-            yield from self._parquet()
+        parquet = parquet_files(self._directory, os.listdir(self._directory))
+        if self.files == before and parquet is not None:
+            yield from self._parquet(parquet)
 
     # ---- inside ----------------------------------------------------------------------------------
 
@@ -49,7 +51,7 @@ class Reading:
                     self.unreadable += 1
         self.problem = follower.problem or self.problem
 
-    def _parquet(self) -> Iterator[dict[str, Any]]:
+    def _parquet(self, folder: Path) -> Iterator[dict[str, Any]]:
         if importlib.util.find_spec("pyarrow") is None:
             raise DirectoryError(
                 f"{self._directory} has only Parquet files, which need the package pyarrow: "
@@ -59,7 +61,7 @@ class Reading:
         import pyarrow.parquet as pq
 
         # Names begin with the time.
-        for path in sorted((self._directory / "parquet").rglob("*.parquet"), key=lambda p: p.name):
+        for path in sorted(folder.rglob("*.parquet"), key=lambda path: path.name):
             try:
                 with pq.ParquetFile(path) as file:
                     for batch in file.iter_batches(8192):

@@ -199,7 +199,8 @@ class Formatter:
         if len(self._kept) >= _MAX_KEPT:
             self._kept, self._begin, self._end = [], {}, {}
         self._kept.append(source)
-        before = {"tap": source.tap, "op": source.op, "type": source.type}
+        before = {"tap": source.tap, "program": source.program, "op": source.op}
+        before["type"] = source.type
         before["variable"] = source.variable
         behind = {"process": source.process, "file": source.file, "line": source.line}
         begin = json.dumps({key: text for key, text in before.items() if text})[1:-1]

@@ -13,6 +13,13 @@ class DirectoryError(Exception):
     """One sentence for people."""
 
 
+def parquet_files(directory: Path, names: list[str]) -> Path | None:
+    """Where a sink put them, if one did: below `parquet`, or right there."""
+    if "parquet" in names:
+        return directory / "parquet"
+    return directory if any(name.startswith("tap=") for name in names) else None
+
+
 def check(directory: Path, parquet: bool = False) -> None:
     """Raises when nothing can be read there; `parquet` says that its files will do."""
     try:
@@ -30,7 +37,7 @@ def check(directory: Path, parquet: bool = False) -> None:
     patterns = (records.RECORDS, records.SOURCES)
     if any(re.fullmatch(pattern, name) for pattern in patterns for name in names):
         return
-    if "parquet" in names:
+    if parquet_files(directory, names) is not None:
         if parquet:
             return
         raise DirectoryError(

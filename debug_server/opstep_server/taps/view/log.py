@@ -71,29 +71,13 @@ class Row:
     time: str = ""
 
     def __post_init__(self) -> None:
-        process, tap, op, variable = self.key
+        process, tap, program, op, variable = self.key
         # What is searched in.
-        self.names = "\n".join((tap, op, self.type, variable, process)).lower()
+        self.names = "\n".join((*self.key, self.type)).lower()
         # `fc_2` stands before `fc_10`.
         parts = re.split(r"(\d+)", op)
         numbered = tuple((len(part), part) if at % 2 else part for at, part in enumerate(parts))
-        self.by_name = tap, numbered, variable, process
-
-    @property
-    def process(self) -> str:
-        return self.key[0]
-
-    @property
-    def tap(self) -> str:
-        return self.key[1]
-
-    @property
-    def op(self) -> str:
-        return self.key[2]
-
-    @property
-    def variable(self) -> str:
-        return self.key[3]
+        self.by_name = tap, program, numbered, variable, process
 
     def number(self, name: str) -> float:
         """Of the newest record; NaN when there is none."""
@@ -235,7 +219,7 @@ class Log:
         try:
             fields = records.load(line)
             get = fields.get
-            names = get("process"), get("tap"), get("op"), get("variable"), get("type")
+            names = tuple([get(name) for name in _NAMES])
             row = self._known.get(names)
             # Of most that are older only the count is of interest.
             kept = newest or row is None or (row.series is not None and not row.series.full)
@@ -285,3 +269,6 @@ class Log:
             self._with_series -= _DRAWN // 4
         row.series = Series()
         self._with_series += 1
+
+
+_NAMES = ("process", "tap", "program", "op", "variable", "type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from opstep_server.taps.records import STATISTICS, Histogram
 
@@ -14,8 +14,15 @@ SOURCES = r"sources\.jsonl"
 # What a record has that can be drawn, in this order; `value` is of taps on an expression.
 NUMBERS = ("step", *STATISTICS, "value")
 
-# Process, tap, op and variable.
-Key = tuple[str, str, str, str]
+
+class Key(NamedTuple):
+    """What tells a source from others: programs that are clones have ops of the same names."""
+
+    process: str
+    tap: str
+    program: str
+    op: str
+    variable: str
 
 
 class Unreadable(ValueError):
@@ -53,9 +60,10 @@ def load(line: bytes) -> dict[str, Any]:
 
 def key_of(fields: Mapping[str, Any]) -> Key:
     get = fields.get
-    return (
+    return Key(
         printable(get("process", "")),
         printable(get("tap", "")),
+        printable(get("program", "")),
         printable(get("op", "")),
         printable(get("variable", "")),
     )
