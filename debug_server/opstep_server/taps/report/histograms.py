@@ -58,6 +58,10 @@ class Histograms:
             self._each *= 2
         self._columns.append(column)
 
+    def merged(self, most: int) -> bool:
+        """Whether a column of such a map stands for several records."""
+        return self._each > 1 or len(self._columns) > most
+
     def size(self, most: int) -> int:
         """Bins of such a map."""
         return min(len(self._columns), most) * _BINS

@@ -82,7 +82,8 @@ def _digest(text: str) -> str:
 def _data(found: Collected, sources: list[Source], made: datetime) -> dict[str, Any]:
     known = found.begin <= found.end
     begin = found.begin if known else 0.0
-    count, drawn, maps = _fitting(sources, begin)
+    count, drawn, columns = _fitting(sources, begin)
+    maps = [_map(source.histograms, columns) for source in sources]
     heads = [_head(source) for source in sources]
     for head, lines, heat in zip(heads, drawn, maps, strict=True):
         head["lines"] = lines
@@ -104,12 +105,12 @@ def _data(found: Collected, sources: list[Source], made: datetime) -> dict[str, 
                 for name, tap in found.counts.taps.items()
             ],
         },
-        "notes": list(_notes(found, sources, count)),
+        "notes": list(_notes(found, sources, count, columns)),
         "sources": heads,
     }
 
 
-def _notes(found: Collected, sources: list[Source], count: int) -> Iterator[str]:
+def _notes(found: Collected, sources: list[Source], count: int, columns: int) -> Iterator[str]:
     fewer = [s for s in sources if s.points.merged or len(s.points) > count]
     if fewer:
         yield (
@@ -117,6 +118,13 @@ def _notes(found: Collected, sources: list[Source], count: int) -> Iterator[str]
             f"points; each is drawn with at most {count} points. Of the records in one point the "
             "smallest min and the largest max, std and l2 are kept, mean is the mean of their "
             "means, and counts are added up."
+        )
+    if any(s.histograms is not None and s.histograms.merged(columns) for s in sources):
+        yield (
+            f"Histograms over time have at most {columns} columns of 32 bins each: those of "
+            "neighbouring records are added up."
+            if columns
+            else "Histograms are left out: the page has no room for so many."
         )
     if found.maps == MAPS:
         yield f"Histograms are shown of the first {MAPS:,} sources that have some."
@@ -127,10 +135,8 @@ def _notes(found: Collected, sources: list[Source], count: int) -> Iterator[str]
         yield found.problem
 
 
-def _fitting(
-    sources: list[Source], begin: float
-) -> tuple[int, list[dict[str, Any]], list[dict[str, Any] | None]]:
-    """As many points, and columns of histograms, as the page has room for."""
+def _fitting(sources: list[Source], begin: float) -> tuple[int, list[dict[str, Any]], int]:
+    """As many points, with the lines of each source, and columns as the page has room for."""
     room = BUDGET - sum(len(json.dumps(_head(source))) for source in sources)
     kept = [source.histograms for source in sources if source.histograms is not None]
     for columns in _COLUMNS:
@@ -147,7 +153,7 @@ def _fitting(
         drawn = [_lines(source, count, begin) for source in sources]
         if sum(len(json.dumps(lines)) for lines in drawn) <= room - used:
             break
-    return count, drawn, [_map(source.histograms, columns) for source in sources]
+    return count, drawn, columns
 
 
 def _packed(sources: list[Source], count: int, begin: float) -> str:

@@ -117,6 +117,8 @@ class Log:
         # Sources for which there was no room.
         self.left_out: set[Key] = set()
         self.counts = Counts()
+        # All that is there was read.
+        self.done = False
         self._counts_text: bytes | None = None
         self._records = Follower(directory, records.RECORDS, backwards=True)
         self._sources = Follower(directory, records.SOURCES)
@@ -145,27 +147,16 @@ class Log:
         self._sources.look()
         self._read_sources(until)
         self._records.look()
-        self._read_newer(until)
-        self._read_older(until)
+        self.done = self._read_newer(until) and self._read_older(until)
         after = self.records, self.unreadable, len(self.rows), self.problem, self.files
         return changed or before != after
 
     def read_all(self) -> None:
-        self.read(0.0)
-        while self._records.waiting and self._progress():
-            pass
-
-    @property
-    def done(self) -> bool:
-        """Nothing older waits to be read."""
-        return not self._records.has_older
+        self.read(1.0)
+        while not self.done:
+            self.read(1.0)
 
     # ---- inside ----------------------------------------------------------------------------------
-
-    def _progress(self) -> bool:
-        waiting = self._records.waiting
-        self.read(1.0)
-        return self._records.waiting < waiting
 
     def _read_counts(self) -> bool:
         text = read_once(self.directory / "counts.json")
@@ -187,21 +178,22 @@ class Log:
             if not lines or time.monotonic() > until:
                 return
 
-    def _read_newer(self, until: float) -> None:
-        while True:
-            lines = self._records.newer()
+    def _read_newer(self, until: float) -> bool:
+        """Whether that was all; so does the next."""
+        while lines := self._records.newer():
             for line in lines:
                 self._take(line, newest=True)
-            if not lines or time.monotonic() > until:
-                return
+            if time.monotonic() > until:
+                return False
+        return True
 
-    def _read_older(self, until: float) -> None:
-        while True:
-            lines = self._records.older()
+    def _read_older(self, until: float) -> bool:
+        while lines := self._records.older():
             for line in lines:
                 self._take(line, newest=False)
-            if not lines or time.monotonic() > until:
-                return
+            if time.monotonic() > until:
+                return False
+        return True
 
     def _take_source(self, line: bytes) -> None:
         try:
