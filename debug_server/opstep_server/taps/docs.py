@@ -55,7 +55,8 @@ away. A file of taps is read again when it changes; one with a mistake leaves th
 `taps.toml:7: 'evry' is no key of a tap: did you mean 'every'?`
 
 What `opstep log` has set goes with it, also when it is killed. Taps of a file stay in the process
-when their collector ends, and go on when it comes again.
+when their collector ends, and go on when it comes again. Processes that a script starts log to the
+same place; where OPSTEP_SERVER names a debug server already, OPSTEP_TAPS is left aside.
 
 ```toml
 [sinks.main]
@@ -123,7 +124,8 @@ A directory of a `jsonl` sink:
 
 `min`, `max`, `mean`, `std` and `l2` are those of the finite elements. Numbers that JSON has not are
 the words `"NaN"`, `"Infinity"` and `"-Infinity"`. `pandas.read_json(file, lines=True)` reads it,
-`opstep log view DIR` shows it live, `opstep log report DIR` makes a page of it.
+`opstep log view DIR` shows it live, `opstep log report DIR` makes a page of it
+([tap_logs.md](tap_logs.md)).
 
 ## What is counted
 

@@ -93,11 +93,12 @@ class Reports:
         counts = self.counts()
         for directory in directories:
             text = json.dumps(counts)
-            if not counts or self._written.get(directory) == text:
+            path = os.path.join(directory, "counts.json")
+            if not counts or (self._written.get(directory) == text and os.path.exists(path)):
                 continue
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
-            path = os.path.join(directory, "counts.json")
             with contextlib.suppress(OSError):
+                os.makedirs(directory, exist_ok=True)
                 with open(f"{path}.new", "w", encoding="utf-8") as file:
                     file.write(json.dumps({"time": now, "taps": counts}, indent=1) + "\n")
                 os.replace(f"{path}.new", path)
