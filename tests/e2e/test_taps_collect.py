@@ -152,6 +152,9 @@ def test_a_script_that_dies_leaves_no_collector(folder: Path) -> None:
     (folder / "dies.py").write_text(
         f"import os, runpy, sys, opstep\nfrom opstep import collector\n"
         f"sys.argv = ['x', '100']\nrunpy.run_path({str(TAPPED)!r})\n"
+        "import time\n"
+        "while not any(one['counts']['delivered'] for one in opstep._core.debug_taps()):\n"
+        "    time.sleep(0.01)\n"
         "print(collector._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
