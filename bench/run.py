@@ -31,6 +31,7 @@ THREADS = {
     "transfer": (1,),
     "watching": (1,),
     "taps": (1,),
+    "serving": (1,),
     "hook_cost": (1,),
     "tap_stats": (1,),
 }
