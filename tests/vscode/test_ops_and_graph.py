@@ -206,3 +206,75 @@ def test_nan_in_the_graph(workbench: Workbench, folder: Path) -> None:
     until("its colour", lambda: graph.names("bad") == [log])
     assert "NaN" in graph.details()
     workbench.screenshot(PICTURES / "graph-nan.png")
+
+
+GROWING = """
+import time
+import numpy as np
+import opstep
+from opstep import layers
+
+main = opstep.Program("growing")
+with opstep.program_guard(main, opstep.Program("startup")):
+    x = layers.data("x", shape=[4])
+    root = layers.sqrt(x)
+    total = layers.reduce_sum(root)
+
+exe = opstep.Executor()
+for n in range(100_000):
+    # Nothing is wrong for the first runs, then one element is.
+    fed = np.array([n, 4, 9, -1 if n > 150 else 1], np.float32)
+    exe.run(main, feed={"x": fed}, fetch_list=[total])
+    time.sleep(0.02)
+"""
+
+
+def test_colours_by_taps(workbench: Workbench, folder: Path) -> None:
+    from views import Graph, current_op
+
+    path = folder / "growing.py"
+    path.write_text(GROWING)
+    editor = stop_at(workbench, path, "root = ")
+    workbench.run_command("opstep: Show Graph")
+    graph = Graph(workbench)
+    graph.expect_current("sqrt_0")
+    assert graph.names("tinted") == []
+    plain = graph.fill("reduce_sum_0")
+
+    # By keys; it begins where the run stands.
+    graph.frame.locator("#graph").press("c")
+    graph.frame.locator("#colour").press("l")
+    assert graph.frame.locator("#colour").input_value() == "l2"
+    legend = graph.frame.locator("#legend")
+    until("the legend", lambda: "no statistics yet" in legend.inner_text())
+    step(workbench, "Control+F10", "reduce_sum_0")
+    until("the colour of what has run", lambda: graph.names("tinted") == ["sqrt_0"])
+    assert graph.value("sqrt_0") == "l2 3.74"
+    assert graph.fill("sqrt_0") != plain
+
+    # While it runs.
+    editor.clear_gutter(line_with(path, "root = "))
+    workbench.press("F5")
+    until("all colours", lambda: {"sqrt_0", "reduce_sum_0"} <= set(graph.names("tinted")))
+    before = graph.value("sqrt_0")
+    until("newer ones", lambda: graph.value("sqrt_0") != before)
+    assert legend.locator(".bar i").count() == 8
+    graph.frame.locator("#colour").select_option("mean")
+    until("the other figure", lambda: graph.value("sqrt_0").startswith("mean "))
+    assert legend.locator(".bar i").count() == 16
+
+    # What is not finite stands out, with any colours and with those for it.
+    until("the NaN", lambda: {"sqrt_0", "reduce_sum_0"} <= set(graph.names("bad")), 30)
+    graph.frame.locator("#colour").select_option("bad")
+    until("its count", lambda: graph.value("sqrt_0").startswith("1 NaN"))
+    assert graph.names("tinted") == []
+    assert "1 NaN, 0 Inf, 0 % zeros" in graph.op("sqrt_0").locator("title").text_content()
+    assert graph.fill("sqrt_0") != plain
+    workbench.screenshot(PICTURES / "graph-colours.png")
+
+    # Without colours nothing is tapped.
+    graph.frame.locator("#colour").select_option("")
+    until("the colours to go", lambda: graph.names("bad") == [])
+    assert not legend.is_visible()
+    assert current_op(workbench) == ""
+    assert workbench.notifications() == []

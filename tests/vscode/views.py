@@ -59,9 +59,13 @@ class Graph:
 
     def __init__(self, workbench: Workbench) -> None:
         self.workbench = workbench
-        outer = workbench.page.frame_locator("iframe.webview.ready")
-        self.frame: FrameLocator = outer.frame_locator("#active-frame")
+        self.frame = Graph.frame_of(workbench)
         self.frame.locator("#graph .op").first.wait_for()
+
+    @staticmethod
+    def frame_of(workbench: Workbench) -> FrameLocator:
+        outer = workbench.page.frame_locator("iframe.webview.ready")
+        return outer.frame_locator("#active-frame")
 
     def op(self, name: str) -> Locator:
         return self.frame.locator(f'#graph .op[aria-label^="{name},"]')
@@ -77,6 +81,16 @@ class Graph:
 
     def toggle_breakpoint(self, name: str) -> None:
         self.op(name).locator(".gutter").click()
+
+    def value(self, name: str) -> str:
+        """What the op's box says of its value."""
+        return self.op(name).locator(".value").text_content() or ""
+
+    def fill(self, name: str) -> str:
+        """The colour of the op's box."""
+        box = self.op(name).locator("rect").first
+        colour: str = box.evaluate("box => getComputedStyle(box).fill")
+        return colour
 
     def details(self) -> str:
         return self.frame.locator("#details").inner_text()

@@ -9,7 +9,7 @@ export function pageOptions(extension: vscode.Uri): vscode.WebviewOptions {
 }
 
 /** The page that dist/NAME.js fills and media/NAME.css styles. */
-export function pageHtml(webview: vscode.Webview, extension: vscode.Uri, name: string): string {
+export function pageHtml(webview: vscode.Webview, extension: vscode.Uri, name: string, body = ""): string {
   const nonce = randomBytes(18).toString("base64url");
   const uri = (...path: string[]) => webview.asWebviewUri(vscode.Uri.joinPath(extension, ...path));
   const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src ${webview.cspSource};`;
@@ -21,7 +21,7 @@ export function pageHtml(webview: vscode.Webview, extension: vscode.Uri, name: s
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="${uri("media", `${name}.css`)}">
 </head>
-<body>
+<body>${body}
 <script nonce="${nonce}" src="${uri("dist", `${name}.js`)}"></script>
 </body>
 </html>`;

@@ -72,3 +72,20 @@ export interface Value {
   readonly nan: number;
   readonly inf: number;
 }
+
+/** What a tap said last of a value; what nothing finite is known of is left out. */
+export interface Statistics {
+  readonly op: number;
+  readonly variable: string;
+  readonly run: number;
+  readonly iteration: number;
+  readonly count: number;
+  readonly nan: number;
+  readonly inf: number;
+  readonly zeros: number;
+  readonly min?: number;
+  readonly max?: number;
+  readonly mean?: number;
+  readonly std?: number;
+  readonly l2?: number;
+}

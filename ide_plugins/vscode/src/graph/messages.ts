@@ -1,4 +1,5 @@
-import type { Graph, Value } from "../protocol";
+import type { Graph, Statistics, Value } from "../protocol";
+import type { Kind } from "./colouring";
 
 /** What the extension tells the page. */
 export type ToPage =
@@ -7,6 +8,8 @@ export type ToPage =
   | { readonly type: "place"; readonly ops: readonly number[]; readonly text: string; readonly fault?: string }
   | { readonly type: "marks"; readonly marks: readonly (readonly [number, string])[] }
   | { readonly type: "values"; readonly values: readonly Value[] }
+  /** What is new; `problem` is why nothing comes. */
+  | { readonly type: "statistics"; readonly statistics: readonly Statistics[]; readonly problem: string }
   | { readonly type: "reveal"; readonly op: number };
 
 /** What the page tells the extension. */
@@ -18,8 +21,16 @@ export type FromPage =
   | { readonly type: "toggle"; readonly op: number }
   | { readonly type: "line"; readonly op: number }
   | { readonly type: "listing"; readonly op: number }
+  /** What ops are coloured by; "" for nothing, and then nothing is tapped. */
+  | { readonly type: "colour"; readonly by: Kind | "" }
   /** These variables are on the screen. */
   | { readonly type: "visible"; readonly variables: readonly string[] };
+
+/** What is kept of a page when the window is loaded anew. */
+export interface Kept {
+  readonly program?: string;
+  readonly colour?: Kind | "";
+}
 
 export interface Choice {
   readonly id: string;

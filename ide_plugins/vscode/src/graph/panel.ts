@@ -1,22 +1,31 @@
-import { randomBytes } from "node:crypto";
-
 import * as vscode from "vscode";
 
 import type { Following } from "../following";
 import { marks, toggle } from "../opBreakpoints";
+import { pageHtml, pageOptions } from "../page";
 import { type Programs, showLine, showListing } from "../programs";
 import type { Graph, Place } from "../protocol";
-import type { FromPage, ToPage } from "./messages";
+import type { Kind } from "./colouring";
+import type { FromPage, Kept, ToPage } from "./messages";
+import { SHELL } from "./shell";
+import { Tapping } from "./tapping";
 
+const VIEW = "opstep.graph";
 const MAX_VALUES = 2000;
 
 /** The program as a graph, in a panel beside the editor. There is one, which follows the stops. */
-export class GraphPanel implements vscode.Disposable {
+export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSerializer {
   private panel: vscode.WebviewPanel | undefined;
   private session: vscode.DebugSession | undefined;
   private graph: Graph | undefined;
   private reveal: number | undefined;
   private switching = true;
+  /** What was shown before the window was loaded anew. */
+  private wanted: string | undefined;
+  private by: Kind | "" = "";
+  private readonly tapping = new Tapping((statistics, problem) =>
+    this.post({ type: "statistics", statistics, problem }),
+  );
   private readonly subscriptions: vscode.Disposable[];
 
   constructor(
@@ -28,6 +37,8 @@ export class GraphPanel implements vscode.Disposable {
       following.onDidChange(() => this.follow()),
       following.onDidChangePrograms((session) => this.compiled(session)),
       vscode.debug.onDidChangeBreakpoints(() => this.sendMarks()),
+      vscode.window.registerWebviewPanelSerializer(VIEW, this),
+      this.tapping,
     ];
   }
 
@@ -51,7 +62,21 @@ export class GraphPanel implements vscode.Disposable {
     this.switching = true;
     this.session = chosen;
     this.graph = await this.programs.graph(chosen, id);
-    this.open();
+    this.adopt(
+      vscode.window.createWebviewPanel(
+        VIEW,
+        "Graph",
+        { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true },
+        { ...pageOptions(this.extension), retainContextWhenHidden: true },
+      ),
+    );
+  }
+
+  /** The window was loaded anew: its sessions are gone, and the panel waits for the next one. */
+  async deserializeWebviewPanel(panel: vscode.WebviewPanel, kept: Kept | undefined): Promise<void> {
+    this.wanted = kept?.program;
+    panel.webview.options = pageOptions(this.extension);
+    this.adopt(panel);
   }
 
   dispose(): void {
@@ -61,34 +86,36 @@ export class GraphPanel implements vscode.Disposable {
     }
   }
 
-  private open(): void {
-    const resources = [vscode.Uri.joinPath(this.extension, "dist"), vscode.Uri.joinPath(this.extension, "media")];
-    this.panel = vscode.window.createWebviewPanel(
-      "opstep.graph",
-      "Graph",
-      { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true },
-      { enableScripts: true, localResourceRoots: resources, retainContextWhenHidden: true },
-    );
-    const { webview } = this.panel;
-    webview.onDidReceiveMessage((message: FromPage) => this.hear(message));
-    this.panel.onDidDispose(() => {
-      this.panel = undefined;
+  private adopt(panel: vscode.WebviewPanel): void {
+    this.panel?.dispose();
+    this.panel = panel;
+    panel.iconPath = vscode.Uri.joinPath(this.extension, "media", "icon.svg");
+    panel.webview.onDidReceiveMessage((message: FromPage) => this.hear(message));
+    panel.onDidChangeViewState(() => this.tap());
+    panel.onDidDispose(() => {
+      if (panel === this.panel) {
+        this.panel = undefined;
+        this.by = "";
+        this.tap();
+      }
     });
-    webview.html = page(webview, this.extension);
+    panel.webview.html = pageHtml(panel.webview, this.extension, "graph", SHELL);
   }
 
   private async hear(message: FromPage): Promise<void> {
     const { session, graph } = this;
-    if (!session || !graph) {
-      return;
-    }
     if (message.type === "ready") {
-      await this.sendGraph();
-    } else if (message.type === "program") {
-      await this.choose(session, message.id);
+      await (graph ? this.sendGraph() : this.find());
+    } else if (message.type === "colour") {
+      this.by = message.by;
+      this.tap();
     } else if (message.type === "following") {
       this.switching = message.on;
       await this.follow();
+    } else if (!session || !graph) {
+      return;
+    } else if (message.type === "program") {
+      await this.choose(session, message.id);
     } else if (message.type === "visible") {
       await this.sendValues(message.variables);
     } else {
@@ -101,6 +128,14 @@ export class GraphPanel implements vscode.Disposable {
         await showListing(session, graph, op);
       }
     }
+  }
+
+  /** Ops are tapped only while somebody sees their colours. */
+  private tap(): void {
+    const { session, graph, panel } = this;
+    const live = session !== undefined && this.following.sessions.includes(session);
+    const seen = this.by !== "" && panel?.visible === true && live && graph !== undefined;
+    this.tapping.watch(seen ? session : undefined, graph?.id ?? "");
   }
 
   /** Shows another program, unless it is the one that is shown. */
@@ -121,7 +156,19 @@ export class GraphPanel implements vscode.Disposable {
       const programs = (await this.programs.list(this.session)).map(({ id, name }) => ({ id, name }));
       this.post({ type: "graph", graph: this.graph, programs });
       this.sendMarks();
+      this.tap();
       await this.sendPlace();
+    }
+  }
+
+  /** A program to show, when there was none. */
+  private async find(): Promise<void> {
+    const session = this.following.current?.session ?? this.following.sessions[0];
+    if (session) {
+      await this.compiled(session);
+    }
+    if (!this.graph) {
+      this.post({ type: "place", ops: [], text: "start debugging to see a program here" });
     }
   }
 
@@ -178,18 +225,19 @@ export class GraphPanel implements vscode.Disposable {
 
   /** A program that is compiled anew, or that is the same in the next session, is shown anew. */
   private async compiled(session: vscode.DebugSession): Promise<void> {
-    const { graph } = this;
-    if (!this.panel || !graph) {
+    const name = this.graph?.name ?? this.wanted;
+    if (!this.panel || name === undefined) {
       return;
     }
     const ended = !this.session || !this.following.sessions.includes(this.session);
     if (session !== this.session && !ended) {
       return;
     }
-    const same = (await this.programs.list(session)).find(({ name }) => name === graph.name);
+    const same = (await this.programs.list(session)).find((each) => each.name === name);
     if (same) {
       await this.choose(session, same.id);
-    } else if (ended) {
+    } else if (ended && this.graph) {
+      this.tap();
       await this.sendPlace();
     }
   }
@@ -202,36 +250,4 @@ export class GraphPanel implements vscode.Disposable {
 function standing(place: Place): string {
   const iterations = place.iterations.map((each) => `, iteration ${each}`).join("");
   return `run ${place.run}${iterations}`;
-}
-
-function page(webview: vscode.Webview, extension: vscode.Uri): string {
-  const nonce = randomBytes(16).toString("base64");
-  const resource = (...at: string[]): string =>
-    webview.asWebviewUri(vscode.Uri.joinPath(extension, ...at)).toString();
-  return `<!DOCTYPE html>
-<html lang="en">
-<head>
-  <meta charset="utf-8">
-  <meta http-equiv="Content-Security-Policy"
-    content="default-src 'none'; style-src ${webview.cspSource}; script-src 'nonce-${nonce}'">
-  <link rel="stylesheet" href="${resource("media", "graph.css")}">
-  <title>Graph</title>
-</head>
-<body>
-  <header>
-    <select id="program" aria-label="Program"></select>
-    <input id="find" type="search" placeholder="Find op ( / )" aria-label="Find an op by name or type">
-    <span id="found" role="status"></span>
-    <span class="space"></span>
-    <span id="standing" role="status"></span>
-    <button id="fold" title="Fold or unfold all blocks">Fold blocks</button>
-    <button id="fit" title="Show all of it (0)">Fit</button>
-    <button id="follow" aria-pressed="true" title="Keep the current op in view (F)">Follow</button>
-  </header>
-  <svg id="graph" tabindex="0" role="application"
-    aria-label="Graph of the program. Arrow keys go from op to op, Enter to its Python line, B sets a breakpoint."></svg>
-  <footer id="details" aria-live="polite"></footer>
-  <script nonce="${nonce}" src="${resource("dist", "graph.js")}"></script>
-</body>
-</html>`;
 }

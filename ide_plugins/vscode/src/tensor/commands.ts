@@ -1,7 +1,8 @@
 import * as vscode from "vscode";
 
 import type { Following } from "../following";
-import { TensorPanel } from "./panel";
+import type { Subject } from "./messages";
+import { TensorPanel, VIEW } from "./panel";
 
 /** What the Variables view says of the row that was clicked. */
 interface VariableRow {
@@ -9,7 +10,7 @@ interface VariableRow {
 }
 
 /** Opens tensors in tabs: from the Variables view, from a name in an editor, or as typed. */
-export class TensorViews implements vscode.Disposable {
+export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerializer {
   private readonly panels = new Set<TensorPanel>();
   private readonly subscriptions: vscode.Disposable[];
 
@@ -21,6 +22,7 @@ export class TensorViews implements vscode.Disposable {
       vscode.commands.registerCommand("opstep.showTensor", (row?: VariableRow | string) => this.show(row)),
       vscode.commands.registerCommand("opstep.showTensorHere", () => this.show(nameInEditor())),
       vscode.languages.registerHoverProvider("python", this),
+      vscode.window.registerWebviewPanelSerializer(VIEW, this),
     ];
   }
 
@@ -58,12 +60,21 @@ export class TensorViews implements vscode.Disposable {
       open.reveal();
       return;
     }
-    const panel: TensorPanel = new TensorPanel(
-      this.extension,
-      this.following,
-      { expression, against: "" },
-      () => this.panels.delete(panel),
-    );
+    this.open({ expression, against: "" });
+  }
+
+  /** The window was loaded anew: the view shows its tensor again at the next stop. */
+  async deserializeWebviewPanel(panel: vscode.WebviewPanel, kept: Subject | undefined): Promise<void> {
+    if (kept) {
+      this.open(kept, panel);
+    } else {
+      panel.dispose();
+    }
+  }
+
+  private open(subject: Subject, existing?: vscode.WebviewPanel): void {
+    const closed = (): unknown => this.panels.delete(panel);
+    const panel: TensorPanel = new TensorPanel(this.extension, this.following, subject, closed, existing);
     this.panels.add(panel);
   }
 

@@ -4,6 +4,8 @@ import type { Following, Stop } from "../following";
 import { pageHtml, pageOptions } from "../page";
 import type { FromPage, Query, Subject, ToPage } from "./messages";
 
+export const VIEW = "opstep.tensor";
+
 /** One tensor in a tab of its own, looked at anew at each stop. */
 export class TensorPanel implements vscode.Disposable {
   private readonly panel: vscode.WebviewPanel;
@@ -18,14 +20,13 @@ export class TensorPanel implements vscode.Disposable {
     private readonly following: Following,
     private subject: Subject,
     closed: () => void,
+    panel?: vscode.WebviewPanel,
   ) {
     const { Beside } = vscode.ViewColumn;
-    this.panel = vscode.window.createWebviewPanel(
-      "opstep.tensor",
-      subject.expression,
-      { viewColumn: Beside, preserveFocus: false },
-      { ...pageOptions(extension), retainContextWhenHidden: true },
-    );
+    const options = { ...pageOptions(extension), retainContextWhenHidden: true };
+    const place = { viewColumn: Beside, preserveFocus: false };
+    this.panel = panel ?? vscode.window.createWebviewPanel(VIEW, subject.expression, place, options);
+    this.panel.webview.options = pageOptions(extension);
     this.panel.iconPath = vscode.Uri.joinPath(extension, "media", "icon.svg");
     this.subscriptions = [
       following.onDidChange((stop) => this.show(stop)),

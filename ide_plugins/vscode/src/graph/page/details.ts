@@ -4,13 +4,15 @@ interface Known {
   readonly mark: string | undefined;
   readonly fault: string;
   readonly values: ReadonlyMap<string, Value>;
+  /** What a tap says of it, in words. */
+  readonly statistics: string;
   readonly act: (type: "toggle" | "line" | "listing", op: number) => void;
 }
 
 /** An op in words, with what can be done; written anew only when something of it changed. */
 export function describe(details: HTMLElement, op: Op | undefined, known: Known): void {
   const values = op?.outputs.map(({ variable }) => known.values.get(variable));
-  const state = JSON.stringify([op?.id, known.mark, known.fault, values]);
+  const state = JSON.stringify([op?.id, known.mark, known.fault, known.statistics, values]);
   if (details.dataset["state"] === state) {
     return;
   }
@@ -27,6 +29,9 @@ export function describe(details: HTMLElement, op: Op | undefined, known: Known)
   details.append(node("div", reads && `reads ${reads}`, "reads"));
   for (const { variable, type } of op.outputs) {
     details.append(node("div", `→ ${variable}  ${known.values.get(variable)?.value ?? type}`, "makes"));
+  }
+  for (const line of known.statistics.split("\n").filter(Boolean)) {
+    details.append(node("div", `tap: ${line}`, "reads"));
   }
 }
 

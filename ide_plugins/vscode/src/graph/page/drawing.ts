@@ -1,5 +1,6 @@
 import type { Value } from "../../protocol";
 import type { Box, Edge, Layout } from "../layout";
+import type { Colours } from "./colours";
 
 const SVG = "http://www.w3.org/2000/svg";
 // Below this scale names cannot be read.
@@ -19,6 +20,7 @@ export interface Looks {
   readonly found: ReadonlySet<number>;
   readonly marks: ReadonlyMap<number, string>;
   readonly values: ReadonlyMap<string, Value>;
+  readonly colours: Pick<Colours, "tint" | "words">;
 }
 
 /** Draws the part of a layout that is in view: what is outside of it has no elements. */
@@ -150,6 +152,7 @@ function draw(box: Box): SVGGElement {
     line(19, "name"),
     line(34, "type"),
     line(49, "value"),
+    element("title", {}),
   );
   if (box.foldable) {
     const fold = element("text", { x: String(width - 20), y: "20", class: "fold", role: "button" });
@@ -164,13 +167,15 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   const values = op.outputs.flatMap(({ variable }) => looks.values.get(variable) ?? []);
   const nan = values.reduce((sum, value) => sum + value.nan, 0);
   const inf = values.reduce((sum, value) => sum + value.inf, 0);
-  const bad = nan > 0 ? `${nan} NaN` : inf > 0 ? `${inf} Inf` : "";
+  const tint = looks.colours.tint(op);
+  const bad = nan > 0 ? `${nan} NaN` : inf > 0 ? `${inf} Inf` : (tint?.bad ?? "");
   const mark = looks.marks.get(op.id);
   const classes = [
     "op",
     op.forward !== 0 && "gradient",
     values.length > 0 && !inPlace(box) && "made",
     bad && "bad",
+    tint && tint.level > 0 && `tinted ${tint.below ? "down" : "up"}-${tint.level}`,
     looks.current.has(op.id) && "current",
     looks.selected === op.id && "selected",
     looks.found.has(op.id) && "found",
@@ -182,11 +187,12 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   const output = op.outputs[0];
   const letters = Math.floor((box.width - 30) / 5.9);
   const known = output && looks.values.get(output.variable)?.brief;
-  const value = (bad && `${bad} in ${output?.type}`) || (known ?? output?.type ?? "");
+  const value = (bad && `${bad} in ${output?.type}`) || (tint?.text || known || output?.type || "");
   setText(group, "name", clip(op.name, Math.floor((box.width - (box.foldable ? 50 : 30)) / 7)));
   setText(group, "type", clip(op.type + place, letters));
   setText(group, "value", clip(value, letters));
-  const words = [op.name, op.type, bad, mark && "breakpoint", looks.current.has(op.id) && "current"];
+  setText(group, "title", looks.colours.words(op));
+  const words = [op.name, op.type, bad, tint?.text, mark && "breakpoint", looks.current.has(op.id) && "current"];
   setAttribute(group, "aria-label", words.filter(Boolean).join(", "));
 }
 
@@ -234,8 +240,9 @@ function setAttribute(on: Element, name: string, value: string): void {
   }
 }
 
+/** By its class, or by what it is. */
 function setText(group: Element, kind: string, text: string): void {
-  const line = group.querySelector(`:scope > .${kind}`);
+  const line = group.querySelector(`:scope > .${kind}, :scope > ${kind}`);
   if (line && line.textContent !== text) {
     line.textContent = text;
   }

@@ -1,10 +1,15 @@
 import type { Graph, Op, Value } from "../../protocol";
 import { type Box, hiddenBy, layOut, type Layout } from "../layout";
-import type { FromPage, ToPage } from "../messages";
+import type { FromPage, Kept, ToPage } from "../messages";
+import { Colours } from "./colours";
 import { describe } from "./details";
 import { Drawing, type View } from "./drawing";
 
-declare function acquireVsCodeApi(): { postMessage(message: FromPage): void };
+declare function acquireVsCodeApi(): {
+  postMessage(message: FromPage): void;
+  getState(): Kept | undefined;
+  setState(kept: Kept): void;
+};
 
 const vscode = acquireVsCodeApi();
 const svg = byId<SVGSVGElement>("graph");
@@ -19,6 +24,11 @@ const [SMALLEST, LARGEST] = [0.003, 3];
 const SETTLED_MS = 150;
 
 const drawing = new Drawing(svg);
+const colours = new Colours(byId("colour"), byId("legend"), (colour) => {
+  vscode.setState({ ...vscode.getState(), colour });
+  vscode.postMessage({ type: "colour", by: colour });
+  render(false);
+});
 const view: View = { x: 0, y: 0, scale: 1 };
 let graph: Graph | undefined;
 let layout: Layout = layOut({ ops: [], blocks: [] } as unknown as Graph, new Set());
@@ -40,6 +50,7 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
     showGraph(message.graph);
     select.replaceChildren(...message.programs.map(({ id, name }) => new Option(name, id)));
     select.value = message.graph.id;
+    vscode.setState({ ...vscode.getState(), program: message.graph.name });
   } else if (message.type === "place") {
     current = message.ops;
     fault = message.fault ?? "";
@@ -55,6 +66,9 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   } else if (message.type === "values") {
     values = new Map(message.values.map((value) => [value.variable, value]));
     render(false);
+  } else if (message.type === "statistics") {
+    colours.take(message.statistics, message.problem);
+    render(false);
   } else {
     choose(message.op);
     reveal(message.op);
@@ -65,6 +79,7 @@ function showGraph(next: Graph): void {
   const same = next.name === graph?.name && next.ops.length === graph.ops.length;
   graph = next;
   values = new Map();
+  colours.clear();
   if (!same) {
     folded = new Set(next.ops.length > MANY_OPS ? next.blocks.map((block) => block.op) : []);
     selected = undefined;
@@ -111,12 +126,14 @@ function update(): Box[] {
     found: new Set(found.map((op) => op.id)),
     marks,
     values,
+    colours,
   });
   const op = graph?.ops.find((each) => each.id === (selected ?? current[0]));
   describe(details, op, {
     mark: op && marks.get(op.id),
     fault: op?.id === current[0] ? fault : "",
     values,
+    statistics: op ? colours.words(op) : "",
     act: (type, id) => vscode.postMessage({ type, op: id }),
   });
   return inView;
@@ -328,6 +345,7 @@ const KEYS: Record<string, () => void> = {
   "-": () => zoom(0.8),
   "0": () => fit(1),
   f: () => setFollowing(!following),
+  c: () => byId("colour").focus(),
   "/": () => find.focus(),
   Escape: () => choose(undefined),
 };
@@ -378,6 +396,7 @@ byId("fold").addEventListener("click", () => {
 followButton.addEventListener("click", () => setFollowing(!following));
 new ResizeObserver(() => render()).observe(svg);
 vscode.postMessage({ type: "ready" });
+colours.choose(vscode.getState()?.colour ?? "");
 
 function byId<T extends Element = HTMLElement>(id: string): T {
   return document.getElementById(id) as unknown as T;

@@ -1,6 +1,10 @@
-import type { FromPage, Query, ToPage } from "../messages";
+import type { FromPage, Query, Subject, ToPage } from "../messages";
 
-declare function acquireVsCodeApi(): { postMessage(message: FromPage): void };
+declare function acquireVsCodeApi(): {
+  postMessage(message: FromPage): void;
+  getState(): Subject | undefined;
+  setState(kept: Subject): void;
+};
 
 const vscode = acquireVsCodeApi();
 const waiting = new Map<number, { take(body: never): void; fail(error: Error): void }>();
@@ -8,6 +12,15 @@ let asked = 0;
 
 export function tell(message: FromPage): void {
   vscode.postMessage(message);
+}
+
+/** What is to be shown again when the window is loaded anew. */
+export function remember(subject: Subject): void {
+  vscode.setState(subject);
+}
+
+export function remembered(): Subject | undefined {
+  return vscode.getState();
 }
 
 /** What the adapter answers; fails with its sentence. */

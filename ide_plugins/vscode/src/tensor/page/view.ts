@@ -1,7 +1,7 @@
 import type { Figures, Slice, Subject, ToPage } from "../messages";
 import { Cells, legend, type Place, scaleRange } from "./cells";
 import { type Colour, extent, NAN, Scale } from "./colours";
-import { query } from "./connection";
+import { query, remember, remembered } from "./connection";
 import { controls } from "./controls";
 import { bytes, every, make, number } from "./dom";
 import { histogram, statistics } from "./figures";
@@ -46,6 +46,10 @@ export class View {
     this.stage.append(this.legendBox, this.readout, this.cells.canvas, this.table.element);
     root.append(this.header.element, this.message, this.figuresBox, this.tabs.element, this.controlsBox, this.stage);
     window.addEventListener("resize", () => this.draw());
+    const subject = remembered();
+    if (subject) {
+      this.header.subject(subject);
+    }
   }
 
   hear(message: ToPage): void {
@@ -66,6 +70,7 @@ export class View {
   private async stopped(subject: Subject): Promise<void> {
     const same = subject.expression === this.subject.expression && subject.against === this.subject.against;
     this.subject = subject;
+    remember(subject);
     this.header.subject(subject);
     // What was stepped over faster than it could be drawn does not count.
     this.before = same ? (this.now ?? this.before) : undefined;

@@ -1,0 +1,63 @@
+"""A window that is loaded anew: its session ends, its views wait for the next one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from test_ops_and_graph import stop_at
+from waiting import until
+
+if TYPE_CHECKING:
+    from workbench import Workbench
+
+pytestmark = pytest.mark.vscode
+
+SCRIPT = "digits_mlp.py"
+
+
+def test_the_graph_after_a_reload(workbench: Workbench, folder: Path) -> None:
+    from views import Graph, current_op
+    from workbench import Workbench as Window
+
+    stop_at(workbench, folder / SCRIPT, "hidden = layers.fc(")
+    workbench.run_command("opstep: Show Graph")
+    graph = Graph(workbench)
+    graph.expect_current("fc_0.matmul")
+    graph.frame.locator("#colour").select_option("std")
+    workbench.page.reload()
+    Window(workbench.page)
+
+    # The page is empty and says what to do.
+    frame = Graph.frame_of(workbench)
+    frame.locator("#standing", has_text="start debugging to see a program here").wait_for()
+    assert frame.locator("#graph .op").count() == 0
+    assert frame.locator("#colour").input_value() == "std"
+
+    # The next session fills it, with the colours that were chosen.
+    workbench.open(SCRIPT)
+    workbench.press("F5")
+    until("the op", lambda: current_op(workbench) == "fc_0.matmul", 60)
+    graph.expect_current("fc_0.matmul")
+    workbench.press("Control+F10")
+    until("the colour", lambda: "fc_0.matmul" in graph.names("tinted"))
+    assert workbench.notifications() == []
+
+
+def test_a_tensor_after_a_reload(workbench: Workbench, folder: Path) -> None:
+    from tensor_view import TensorView
+    from workbench import Workbench as Window
+
+    stop_at(workbench, folder / SCRIPT, "hidden = layers.fc(")
+    view = TensorView.open_as_typed(workbench, "x[:8]")
+    until("the heat map", lambda: view.shape() == (8, 64))
+    workbench.page.reload()
+    Window(workbench.page)
+
+    view = TensorView(workbench, "x[:8]")
+    view.frame.locator("header", has_text="the session has ended").wait_for()
+    workbench.open(SCRIPT)
+    workbench.press("F5")
+    until("the heat map again", lambda: view.shape() == (8, 64), 60)
+    assert workbench.notifications() == []
