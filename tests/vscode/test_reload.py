@@ -17,17 +17,23 @@ pytestmark = pytest.mark.vscode
 SCRIPT = "digits_mlp.py"
 
 
+def reload(workbench: Workbench) -> None:
+    """Until its extensions are there again, with the script in the editor."""
+    workbench.reload()
+    workbench.page.locator(f'.tab[data-resource-name="{SCRIPT}"]').click()
+    workbench.expect_extension()
+    workbench.page.locator("iframe.webview.ready").wait_for()
+
+
 def test_the_graph_after_a_reload(workbench: Workbench, folder: Path) -> None:
     from views import Graph, current_op
-    from workbench import Workbench as Window
 
     stop_at(workbench, folder / SCRIPT, "hidden = layers.fc(")
     workbench.run_command("opstep: Show Graph")
     graph = Graph(workbench)
     graph.expect_current("fc_0.matmul")
     graph.frame.locator("#colour").select_option("std")
-    workbench.page.reload()
-    Window(workbench.page)
+    reload(workbench)
 
     # The page is empty and says what to do.
     frame = Graph.frame_of(workbench)
@@ -36,7 +42,6 @@ def test_the_graph_after_a_reload(workbench: Workbench, folder: Path) -> None:
     assert frame.locator("#colour").input_value() == "std"
 
     # The next session fills it, with the colours that were chosen.
-    workbench.open(SCRIPT)
     workbench.press("F5")
     until("the op", lambda: current_op(workbench) == "fc_0.matmul", 60)
     graph.expect_current("fc_0.matmul")
@@ -47,17 +52,14 @@ def test_the_graph_after_a_reload(workbench: Workbench, folder: Path) -> None:
 
 def test_a_tensor_after_a_reload(workbench: Workbench, folder: Path) -> None:
     from tensor_view import TensorView
-    from workbench import Workbench as Window
 
     stop_at(workbench, folder / SCRIPT, "hidden = layers.fc(")
     view = TensorView.open_as_typed(workbench, "x[:8]")
     until("the heat map", lambda: view.shape() == (8, 64))
-    workbench.page.reload()
-    Window(workbench.page)
+    reload(workbench)
 
     view = TensorView(workbench, "x[:8]")
     view.frame.locator("header", has_text="the session has ended").wait_for()
-    workbench.open(SCRIPT)
     workbench.press("F5")
     until("the heat map again", lambda: view.shape() == (8, 64), 60)
     assert workbench.notifications() == []

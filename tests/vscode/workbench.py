@@ -68,6 +68,17 @@ class Workbench:
         self.page = page
         page.locator(".monaco-workbench .explorer-folders-view").wait_for(timeout=60_000)
 
+    def reload(self) -> None:
+        """Load the window anew; its editors come back, its session does not."""
+        self.press("F1")
+        box = self.page.locator(".quick-input-widget input").first
+        box.fill(">Developer: Reload Window")
+        row = self.page.locator(".quick-input-widget .monaco-list-row")
+        # By a command, not by the browser: only so what is open is written down before.
+        with self.page.expect_navigation():
+            row.filter(has_text="Reload Window").first.click()
+        self.page.locator(".monaco-workbench .part.editor .tab").first.wait_for(timeout=60_000)
+
     # --- editor ---------------------------------------------------------------------------------
 
     def open(self, name: str) -> Editor:
