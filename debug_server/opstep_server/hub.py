@@ -58,6 +58,7 @@ class Hub:
         self.breakpoints = Breakpoints()
         self.faults = SharedFaults()
         self.taps = Taps()
+        self.taps.on_late = self._tap_late
         # Who answers programs that want taps.
         self.on_tap_request: OnTapRequest = self._collect_for
         self._asked: Collected | None = None
@@ -256,6 +257,7 @@ class Hub:
             self.taps.piece(executor, message.tap_piece)
         elif kind == "tap_statuses":
             self._tap_statuses(executor, message.tap_statuses.statuses)
+            self.taps.left(executor, message.tap_statuses.left)
         elif kind == "tap_request":
             self.background(self._answer_tap_request(executor, message.tap_request))
 
@@ -311,6 +313,9 @@ class Hub:
     def _tap_statuses(self, executor: Executor, statuses: Sequence[pb.TapStatus]) -> None:
         for owner, mine in self.taps.report(executor, statuses).items():
             self._emit_to(owner, TapsChanged(executor, mine))
+
+    def _tap_late(self, executor: Executor, owner: str, status: pb.TapStatus) -> None:
+        self._emit_to(owner, TapsChanged(executor, [status]))
 
     async def _answer_tap_request(self, executor: Executor, request: pb.TapRequest) -> None:
         answer = pb.TapAnswer(id=request.id)

@@ -94,9 +94,12 @@ void Session::Yield() {
 void Session::Close() {
   if (abandoned_) return;
   logs_.Close();
-  const uint64_t lost = taps_->sender().Close(kLastRecords);
+  std::vector<uint64_t> left;
+  const uint64_t lost = taps_->sender().Close(kLastRecords, &left);
   if (lost > 0) {
-    std::fprintf(stderr, "opstep: %llu tap records were lost: no sink took them in time\n",
+    std::fprintf(stderr,
+                 "opstep: %llu tap records are perhaps lost: no sink said in time that it has "
+                 "them\n",
                  static_cast<unsigned long long>(lost));
   }
   {
@@ -106,6 +109,7 @@ void Session::Close() {
     if (connected_) {
       proto::FromExecutor message;
       *message.mutable_tap_statuses() = taps_->Tell();
+      message.mutable_tap_statuses()->mutable_left()->Assign(left.begin(), left.end());
       if (message.tap_statuses().statuses_size() > 0) channel_->Send(std::move(message));
       message.mutable_goodbye();
       channel_->Send(std::move(message));

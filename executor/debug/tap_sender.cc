@@ -199,7 +199,7 @@ bool TapSender::Send(std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
-uint64_t TapSender::Close(milliseconds most) {
+uint64_t TapSender::Close(milliseconds most, std::vector<uint64_t>* batches) {
   const auto until = TapClock::now() + most;
   uint64_t lost = 0;
   {
@@ -220,6 +220,9 @@ uint64_t TapSender::Close(milliseconds most) {
     record.point->counters->at_exit += 1;
   }
   lost += records_;
+  for (const Sent& sent : under_way_) {
+    if (batches != nullptr) batches->push_back(sent.batch);
+  }
   Count(&TapCounters::at_exit);
   stream_ = {};
   connected_ = false;

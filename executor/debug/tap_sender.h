@@ -8,6 +8,7 @@
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "debug/tap_queue.h"
 
@@ -41,8 +42,8 @@ class TapSender {
   // It has told what its sinks did with a batch.
   void Taken(const proto::TapsTaken& taken);
   // Sends what there is and waits for its confirmation, no longer than this; what is left counts as
-  // lost at the end of the process. Returns how many those are.
-  uint64_t Close(std::chrono::milliseconds most);
+  // lost at the end of the process. Returns how many those are, and which batches hold some of them.
+  uint64_t Close(std::chrono::milliseconds most, std::vector<uint64_t>* batches = nullptr);
 
  private:
   // What a batch holds of each point, by its number, until it is confirmed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,6 +11,8 @@ from typing import Protocol
 from opstep_server.model import Executor
 from opstep_server.wire import debug_pb2 as pb
 
+# More batches than an executor sends ahead of their answers.
+MAX_ANSWERS = 1000
 # By a source's number, how many of its records no sink took.
 Losses = dict[int, int]
 _COLUMNS = (
@@ -56,26 +59,33 @@ class _Stream:
     batch: int = 0
     whole: str | None = None
     places: dict[int, tuple[str, int]] = field(default_factory=dict)
+    # Of the newest batches.
+    answers: dict[int, _Answer] = field(default_factory=dict)
 
 
 class _Answer:
     """Waits for all who got a part of a batch."""
 
-    def __init__(self, executor: Executor, batch: int) -> None:
+    def __init__(self, executor: Executor, batch: int, sources: Sequence[int]) -> None:
         self._executor = executor
-        self._losses: Losses = {}
         self._batch = batch
+        self.sources = Counter(sources)
+        self.losses: Losses = {}
         self.waiting = 1
+        # Also told when it is over: the executor has left without an answer.
+        self.late: Callable[[_Answer], None] | None = None
 
     def done(self, losses: Losses) -> None:
         for source, records in losses.items():
-            self._losses[source] = self._losses.get(source, 0) + records
+            self.losses[source] = self.losses.get(source, 0) + records
         self.waiting -= 1
         if self.waiting:
             return
-        lost = [pb.TapLoss(source=s, records=n) for s, n in self._losses.items() if n]
+        lost = [pb.TapLoss(source=s, records=n) for s, n in self.losses.items() if n]
         taken = pb.TapsTaken(batch=self._batch, losses=lost)
         self._executor.connection.tell(pb.ToExecutor(taps_taken=taken))
+        if self.late is not None:
+            self.late(self)
 
 
 class Taps:
@@ -86,6 +96,8 @@ class Taps:
         self._by_uid: dict[str, str] = {}
         self._streams: dict[int, _Stream] = {}
         self._statuses: dict[str, dict[int, pb.TapStatus]] = {}
+        # Told when a sink has taken records that the executor, which is gone, had given up.
+        self.on_late: Callable[[Executor, str, pb.TapStatus], None] = lambda *_: None
         # Executors are told of taps from the first one on, also when there is none any more.
         self._used = False
 
@@ -197,7 +209,10 @@ class Taps:
             told = stream.sources.get(number)
             owners.setdefault(self.owner(told.tap) if told is not None else "", set()).add(number)
         stream.batch, stream.whole, stream.places = records.batch, None, {}
-        answer = _Answer(executor, records.batch)
+        answer = _Answer(executor, records.batch, records.source)
+        stream.answers[records.batch] = answer
+        if len(stream.answers) > MAX_ANSWERS:
+            del stream.answers[next(iter(stream.answers))]
         if len(owners) == 1 and "" not in owners:
             (stream.whole,) = owners
             self._owners[stream.whole].taker.records(executor, records, answer.done)
@@ -212,6 +227,30 @@ class Taps:
             else:
                 answer.done(_count(records.source, numbers))
         answer.done({})
+
+    def left(self, executor: Executor, batches: Sequence[int]) -> None:
+        """Its last word: these were not answered in time, and count there as left over."""
+        stream = self._stream(executor)
+        uids = {number: source.tap for number, source in stream.sources.items()}
+        last = {uid: self._status(executor, uid) for uid in set(uids.values())}
+
+        def put_right(answer: _Answer) -> None:
+            for number, records in answer.sources.items():
+                if (uid := uids.get(number, "")) not in last:
+                    continue
+                counts, lost = last[uid].counts, answer.losses.get(number, 0)
+                counts.at_exit -= min(records, counts.at_exit)
+                counts.delivered += records - lost
+                counts.sink += lost
+                self.on_late(executor, self.owner(uid), last[uid])
+
+        for batch in batches:
+            if (answer := stream.answers.get(batch)) is None:
+                continue  # It never came.
+            if answer.waiting:
+                answer.late = put_right
+            else:
+                put_right(answer)
 
     def piece(self, executor: Executor, piece: pb.TapPiece) -> None:
         stream = self._stream(executor)
