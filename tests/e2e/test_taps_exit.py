@@ -23,7 +23,7 @@ ops = "add"
 
 @pytest.mark.parametrize("runs", [1, 50, 600])
 def test_lines_on_disk_are_the_records_delivered(tmp_path: Path, runs: int) -> None:
-    """600,000 records come faster than they are written: the sink is behind when the script ends."""
+    """600,000 come faster than they are written: the sink is behind when the script ends."""
     (tmp_path / "taps.toml").write_text(TOML)
     done = run(
         *OPSTEP[1:],
