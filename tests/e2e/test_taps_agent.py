@@ -411,3 +411,15 @@ def test_limits_that_make_no_sense_are_told(tmp_path: Path):
         )
         assert result.returncode == 0 and result.stdout.startswith("done 1 ")
         assert "OPSTEP_TAP_CPU: 'much' is not understood: give a share" in result.stderr
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_memory_is_bounded_by_the_queue(tmp_path: Path, full: bool):
+    """A million records, and nobody takes one."""
+    server = TapServer([tap("add", full=full)], answer=lambda records: None, keep=False)
+    out, _ = run(server, tmp_path, "1000", name="flood.py", OPSTEP_TAP_QUEUE="8MB")
+    told = json.loads(out)
+    assert told["taps"]["t"]["produced"] == 1_000_000
+    assert told["taps"]["t"]["queue_full"] > 900_000
+    assert told["peak"] - told["before"] <= 8 + 16
+    assert adds_up(server.statuses["t"].counts)
