@@ -224,7 +224,7 @@ void Session::Depart() {
     message.mutable_continued()->set_by_itself(true);
     message.mutable_continued()->set_message("went on: nobody debugs it any more");
     channel_->Send(std::move(message));
-    thread->wake.notify_all();
+    thread->Wake();
   }
 }
 
@@ -300,7 +300,7 @@ void Session::Leave(bool go_on) {
       // The next server must not be told of a stop that is over.
       thread->stopped = false;
       thread->released = true;
-      thread->wake.notify_all();
+      thread->Wake();
     }
   }
 }

@@ -131,7 +131,7 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
     channel_->Send(std::move(message));
   thread.stopped = false;
   thread.released = true;
-  thread.wake.notify_all();
+  thread.Wake();
 }
 
 void Session::Pause(uint32_t thread) {
@@ -206,7 +206,7 @@ void Session::AskStopped(uint32_t thread, uint32_t stop, const proto::Command& c
   OPSTEP_CHECK(asked.jobs.size() < kMostJobs, "thread ", thread, " has ", kMostJobs,
                " questions to answer: wait for some of the answers");
   asked.jobs.emplace_back(epoch_, command);
-  asked.wake.notify_all();
+  asked.Wake();
 }
 
 void Session::Cancel(uint64_t command) {

@@ -57,6 +57,16 @@ struct ThreadState {
   uint64_t answering = 0;
   std::atomic<bool> cancelled{false};
   std::condition_variable wake;
+  // Rises with each Wake, for who waits awake.
+  std::atomic<uint32_t> signals{0};
+  // The last stop was over so soon that a machine steps it.
+  bool hurried = false;
+
+  // Something changed that it waits for.
+  void Wake() {
+    signals.fetch_add(1, std::memory_order_release);
+    wake.notify_all();
+  }
 };
 
 }  // namespace opstep
