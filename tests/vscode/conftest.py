@@ -43,7 +43,7 @@ def extension() -> Path:
     """The packaged extension, made anew when a source is newer."""
     vsix = PLUGIN / "opstep.vsix"
     names = ["package.json", "package-lock.json", "README.md", "tsconfig.json", ".vscodeignore"]
-    folders = [PLUGIN / name for name in ("src", "syntaxes", "media")]
+    folders = [PLUGIN / name for name in ("src", "syntaxes", "media", "tools")]
     sources = [PLUGIN / name for name in names]
     sources += [path for folder in folders for path in folder.rglob("*")]
     newest = max(path.stat().st_mtime for path in sources)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_ops import stop_at
+from test_ops_and_graph import stop_at
 from waiting import until
 
 if TYPE_CHECKING:
@@ -52,5 +52,26 @@ def test_graph(workbench: Workbench, folder: Path) -> None:
 
     stop_at(workbench, folder / SCRIPT, "layers.fc(hidden")
     workbench.run_command("opstep: Show Graph")
-    Graph(workbench).expect_current("fc_1.matmul")
+    graph = Graph(workbench)
+    graph.expect_current("fc_1.matmul")
     taken(workbench, "vscode_graph")
+    graph.frame.locator("#colour").select_option("l2")
+    graph.frame.locator("#legend", has_text="no statistics yet").wait_for()
+    workbench.press("F5")
+    until("the colours", lambda: "fc_0.matmul" in graph.names("tinted"))
+    taken(workbench, "vscode_colours")
+
+
+def test_ops(workbench: Workbench, folder: Path) -> None:
+    from views import Ops
+
+    stop_at(workbench, folder / SCRIPT, "layers.fc(hidden")
+    # Room for the ops: the other views of the side bar are folded.
+    for name in ("Variables", "Watch", "Call Stack", "Breakpoints"):
+        header = workbench.page.locator(f'.pane-header[aria-label^="{name}"]')
+        if header.get_attribute("aria-expanded") == "true":
+            header.click()
+    ops = Ops(workbench)
+    ops.toggle_breakpoint("fc_1.add")
+    workbench.widen_side_bar(480)
+    taken(workbench, "vscode_ops")

@@ -69,7 +69,8 @@ export class Tapping implements vscode.Disposable {
     }
     if (answer && program === this.program && since === this.since) {
       this.since = answer.number;
-      if (answer.statistics.length > 0 || answer.problem) {
+      // The first answer says that from now on something will come.
+      if (since === 0 || answer.statistics.length > 0 || answer.problem) {
         this.tell(answer.statistics, answer.problem ?? "");
       }
     }

@@ -1,11 +1,14 @@
 import type { Op, Statistics } from "../../protocol";
 import { Colouring, inWords, type Kind, KINDS, LEVELS, type Tint } from "../colouring";
 
+const WAITING = "…";
+
 /** What a tap says of the ops, the choice of what to colour by, and its legend. */
 export class Colours {
   private readonly known = new Map<number, Map<string, Statistics>>();
   private colouring: Colouring | undefined;
-  private problem = "";
+  // Why there are no statistics.
+  private problem = WAITING;
 
   constructor(
     private readonly select: HTMLSelectElement,
@@ -33,7 +36,7 @@ export class Colours {
 
   clear(): void {
     this.known.clear();
-    this.problem = "";
+    this.problem = WAITING;
     this.scale();
   }
 
