@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "debug/policy.h"
 #include "debug/session.h"
 #include "debug/stops.h"
@@ -46,6 +48,7 @@ void StayAwake(const std::atomic<uint32_t>& signals, uint32_t seen, Clock::time_
       __builtin_ia32_pause();
 #endif
     }
+    std::this_thread::yield();  // whoever it waits for may need this core
   }
 }
 
