@@ -107,20 +107,23 @@ class Session final : public Hook,
   void SendChanges();
   ThreadState& Stopped(uint32_t thread);
 
+  // session_taps.cc
+  void StartTaps(ThreadState& thread, const FrameView& frame, KnownPlan& known);
+  void EndTaps(ThreadState& thread);
+  void RunTaps(const FrameView& frame);
+
   // session_hook.cc
   ThreadState& ThisThread();
   // A block that began while only taps looked has not kept its values.
   bool Debugs(const FrameView& frame) const {
     return attached_ && frame.shape() == PlanShape::kInspect;
   }
-  void StartTaps(ThreadState& thread, const FrameView& frame, KnownPlan& known);
-  void EndTaps(ThreadState& thread);
-  void RunTaps(const FrameView& frame);
   void Visit(const std::vector<Binding>& bindings, ThreadState& thread, const FrameView& frame,
              Request* request);
   bool Holds(const Binding& binding, const FrameView& frame, Request* request);
   void Log(const Binding& binding, const ThreadState& thread, const FrameView& frame);
   void Stop(ThreadState& thread, FrameEditor& frame, Request request);
+  // session_wait.cc
   void Wait(Lock& lock, ThreadState& thread, FrameEditor& frame);
 
   const AgentOptions options_;
@@ -130,7 +133,6 @@ class Session final : public Hook,
   std::atomic<bool> abandoned_{false};
   // There is a server and somebody uses it.
   std::atomic<bool> attached_{false};
-
   // Nobody waits for the first welcome any more.
   std::atomic<bool> settled_{false};
 

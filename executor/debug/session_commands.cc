@@ -33,53 +33,6 @@ proto::FaultStatuses Session::SetExceptions(const proto::SetExceptions& wanted) 
   return faults_.Tell();
 }
 
-proto::TapStatuses Session::SetTaps(const proto::SetTaps& wanted) {
-  Lock lock(mutex_);
-  taps_->Replace(wanted);
-  Settle();
-  return taps_->Tell();
-}
-
-proto::TapStatuses Session::DropTaps(const proto::DropTaps& wanted) {
-  Lock lock(mutex_);
-  taps_->Drop(wanted);
-  Settle();
-  return taps_->Tell();
-}
-
-proto::TapStatuses Session::ListTaps() {
-  Lock lock(mutex_);
-  if (taps_->Police(std::chrono::steady_clock::now())) Settle();
-  return taps_->Tell(true);
-}
-
-std::string Session::RequestTap(const std::string& text, double seconds) {
-  Lock lock(mutex_);
-  OPSTEP_CHECK(connected_, "there is no debug server to set the tap: connect to one first");
-  const uint64_t number = ++last_request_;
-  proto::FromExecutor message;
-  message.mutable_tap_request()->set_id(number);
-  message.mutable_tap_request()->set_text(text);
-  channel_->Send(std::move(message));
-  const bool answered = tap_answered_.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
-    return tap_answers_.contains(number) || !connected_;
-  });
-  const auto answer = tap_answers_.extract(number);
-  if (answer && answer.mapped().error().empty()) return answer.mapped().uid();
-  if (answer) Fail(answer.mapped().error());
-  Fail(answered ? "the debug server went away before it set the tap"
-                : Cat("the debug server did not set the tap within ", seconds, " s"));
-}
-
-void Session::OnTapAnswer(const proto::TapAnswer& answer) {
-  {
-    Lock lock(mutex_);
-    if (answer.id() > last_request_) return;
-    tap_answers_[answer.id()] = answer;
-  }
-  tap_answered_.notify_all();
-}
-
 ThreadState& Session::Stopped(uint32_t thread) {
   const auto it = threads_.find(thread);
   OPSTEP_CHECK(it != threads_.end(), "there is no thread ", thread);

@@ -3,8 +3,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "debug/policy.h"
 #include "debug/session.h"
 #include "debug/stops.h"
@@ -34,21 +32,6 @@ void Guarded(F&& f) {
     throw;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "opstep: the debugger failed and the run goes on: %s\n", error.what());
-  }
-}
-
-// A stop that is over sooner was not one for a person to look at. The next one is waited through
-// awake: to wake a thread takes as long as half of such a step.
-constexpr std::chrono::microseconds kHurry{1500};
-
-void StayAwake(const std::atomic<uint32_t>& signals, uint32_t seen, Clock::time_point until) {
-  while (signals.load(std::memory_order_acquire) == seen && Clock::now() < until) {
-    for (int i = 0; i < 20; ++i) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
-    std::this_thread::yield();  // whoever it waits for may need this core
   }
 }
 
@@ -117,40 +100,6 @@ void Session::ThreadEnded(ThreadState& thread) {
   }
   threads_.erase(thread.id);
   DisarmIfIdle();
-}
-
-// The watch bytes of a plan that taps look at are set only in runs that one of them is due in.
-void Session::StartTaps(ThreadState& thread, const FrameView& frame, KnownPlan& known) {
-  thread.taps_version = taps_->version();
-  if (taps_->Police(Clock::now())) {
-    BindAll();
-    SendChanges();
-  }
-  const bool due = taps_->Due(known, frame.step());
-  if (due && thread.tapped == frame.plan().id) return;
-  EndTaps(thread);
-  if (!due) return;
-  thread.tapped = frame.plan().id;
-  if (known.tapped++ == 0) plans_.Watch(frame.plan(), known);
-}
-
-// The run that the thread was in is over, or nobody looks at it any more.
-void Session::EndTaps(ThreadState& thread) {
-  KnownPlan* known = thread.tapped ? plans_.Find(thread.tapped) : nullptr;
-  thread.tapped = 0;
-  if (known == nullptr || --known->tapped > 0) return;
-  if (const std::shared_ptr<const Plan> plan = known->plan.lock()) plans_.Watch(*plan, *known);
-}
-
-void Session::RunTaps(const FrameView& frame) {
-  if (!taps_->any()) return;
-  const ThreadState& thread = ThisThread();
-  std::shared_ptr<const OpWork> work;
-  {
-    Lock lock(mutex_);
-    if (const KnownPlan* known = plans_.Find(frame.plan().id)) work = known->At(frame.top()).work;
-  }
-  if (work) taps_->Visit(frame.after() ? work->taps_after : work->taps_before, frame, thread.id);
 }
 
 void Session::EnterBlock(const FrameView& frame) {
@@ -398,74 +347,6 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   // What was tapped meanwhile begins here, not with the next run.
   if (attached_ && thread.taps_version != taps_->version())
     StartTaps(thread, frame, Know(frame.plan()));
-}
-
-void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
-  const Clock::time_point since = Clock::now();
-  // What cannot be counted in microseconds is as good as for ever.
-  const Clock::time_point latest =
-      options_.max_pause_seconds > 0 && options_.max_pause_seconds < 1e9
-          ? since +
-                std::chrono::microseconds(static_cast<int64_t>(options_.max_pause_seconds * 1e6))
-          : Clock::time_point::max();
-  Clock::time_point poll = since + std::chrono::milliseconds(100);
-  uint32_t signals = thread.signals;
-  ReadAhead ahead;
-  const auto leave = [&](const std::string& by_itself) {
-    thread.stopped = false;
-    thread.plan = nullptr;
-    thread.hurried = Clock::now() < since + kHurry;
-    for (auto& [epoch, command] : thread.jobs) {
-      if (epoch == epoch_)
-        Answer(ErrorReply(command.id(), Cat("thread ", thread.id, " has gone on")));
-    }
-    thread.jobs.clear();
-    if (by_itself.empty() || !attached_) return;
-    DisarmIfIdle();
-    proto::FromExecutor message;
-    message.mutable_continued()->set_thread(thread.id);
-    message.mutable_continued()->set_by_itself(true);
-    message.mutable_continued()->set_message(by_itself);
-    channel_->Send(std::move(message));
-  };
-  try {
-    while (true) {
-      if (!thread.jobs.empty()) {
-        const auto [epoch, command] = std::move(thread.jobs.front());
-        thread.jobs.pop_front();
-        thread.answering = epoch == epoch_ ? command.id() : 0;
-        thread.cancelled = false;
-        lock.unlock();
-        proto::Reply reply = AnswerStopped(command, {frame, thread.cancelled}, ahead);
-        lock.lock();
-        thread.answering = 0;
-        if (epoch == epoch_ && connected_) Answer(std::move(reply));
-        continue;
-      }
-      if (thread.released) return leave("");
-      if (Clock::now() >= latest) {
-        return leave(
-            Cat("went on after the longest pause allowed, ", options_.max_pause_seconds, " s"));
-      }
-      if (thread.hurried && Clock::now() < since + kHurry) {
-        lock.unlock();
-        StayAwake(thread.signals, signals, since + kHurry);
-        lock.lock();
-        signals = thread.signals;
-        continue;
-      }
-      thread.wake.wait_until(lock, std::min(poll, latest));
-      if (Clock::now() < poll) continue;
-      poll = Clock::now() + std::chrono::milliseconds(100);
-      lock.unlock();
-      PollInterrupt();
-      lock.lock();
-    }
-  } catch (...) {
-    if (!lock.owns_lock()) lock.lock();
-    leave("the program was interrupted");
-    throw;
-  }
 }
 
 }  // namespace opstep
