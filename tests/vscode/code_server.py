@@ -103,10 +103,16 @@ class CodeServer:
 
     def extension_host_memory(self) -> int:
         """What the extension hosts of all its windows hold, in bytes."""
-        assert self._process is not None
-        hosts = [pid for pid in processes("--type=extensionHost") if self._is_ours(pid)]
-        assert hosts, "no window has an extension host"
-        statm = [Path(f"/proc/{pid}/statm").read_text().split() for pid in hosts]
+        return self._memory("--type=extensionHost")
+
+    def adapter_memory(self) -> int:
+        """What the debug adapters of all its sessions hold, in bytes."""
+        return self._memory("opstep_server dap")
+
+    def _memory(self, command: str) -> int:
+        found = [pid for pid in processes(command) if self._is_ours(pid)]
+        assert found, f"there is no process '{command}'"
+        statm = [Path(f"/proc/{pid}/statm").read_text().split() for pid in found]
         return sum(int(resident) for _, resident, *_ in statm) * os.sysconf("SC_PAGE_SIZE")
 
     def _is_ours(self, pid: int) -> bool:
