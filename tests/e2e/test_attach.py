@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -211,6 +212,16 @@ def test_the_doorbell_is_private_and_says_who_is_there(tmp_path: Path) -> None:
         assert table.splitlines()[0].split() == ["PID", "POLICY", "ATTACHED", "COMMAND"]
         (row,) = [line for line in table.splitlines() if line.startswith(str(script.pid))]
         assert row.split()[1:3] == ["full", "no"] and "forever.py" in row and "--threads 1" in row
+        listed = subprocess.run(
+            [*OPSTEP, "ps", "--json"],
+            env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        (found,) = [each for each in json.loads(listed) if each["pid"] == script.pid]
+        assert (found["policy"], found["attached"]) == ("full", False)
+        assert "--threads" in found["argv"] and "forever.py" in str(found["argv"])
         script.finish()
         assert not bell.exists()
 

@@ -124,3 +124,19 @@ def test_a_script_that_fails_tells_its_error_and_code(programs: Path, tmp_path: 
             if m.get("event") == "output" and m["body"].get("category") == "stderr"
         )  # fmt: skip
         assert "[matmul]" in told and "wrong.py:5" in told, told
+
+
+def test_a_script_that_runs_no_program_is_told(programs: Path) -> None:
+    with Session() as session:
+        session.start(programs / "no_program.py")
+        said = session.event("output", lambda body: body["category"] == "console")
+        assert said["output"] == (
+            "no_program.py ended and ran no program of opstep, so there was nothing to stop at: "
+            "debug a script that calls Executor.run\n"
+        )
+        assert session.ends() == 0
+    with Session() as session:
+        # Without debugging there was nothing to stop at anyway.
+        session.start(programs / "no_program.py", noDebug=True)
+        assert session.ends() == 0
+        assert "ran no program" not in str(session.history)
