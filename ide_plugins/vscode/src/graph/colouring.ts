@@ -10,7 +10,7 @@ export const LEVELS = 8;
 // Beyond these ratios of the largest to the smallest, equal steps would show one colour only; and what
 // is smaller still is nothing.
 const LOGARITHMIC = 100;
-const DECADES = 8;
+const DECADES = 6;
 
 /** How an op is drawn. */
 export interface Tint {
