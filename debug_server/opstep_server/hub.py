@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opstep_server.breakpoints import FIRST_AIM, Breakpoints
@@ -39,14 +39,17 @@ from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
     from opstep_server.taps.collected import Collected
+    from opstep_server.taps.requests import Requests
 
 DETACH_SECONDS = 2.0
 # Who has the taps that programs want, when nobody else takes care of them.
 _PROGRAMS = "programs/"
+# A process that was lost may come back within this time, and finds the taps that it asked for.
+RETURN_SECONDS = 60.0
+# So long are they kept for one that said goodbye: sinks have what it left, and are counted.
+SETTLE_SECONDS = 10.0
 
 Take = Callable[[Event], None]
-# The uid of the tap that a program asks for; raises DebuggerError when it cannot be had.
-OnTapRequest = Callable[[Executor, str], Awaitable[str]]
 
 
 class Hub:
@@ -59,9 +62,11 @@ class Hub:
         self.faults = SharedFaults()
         self.taps = Taps()
         self.taps.on_late = self._tap_late
-        # Who answers programs that want taps.
-        self.on_tap_request: OnTapRequest = self._collect_for
+        # Who answers programs that want taps; None: the hub itself, when the first one does.
+        self.tap_requests: Requests | None = None
         self._asked: Collected | None = None
+        # By identity, when what a process that is gone asked for goes too.
+        self._leaving: dict[str, asyncio.TimerHandle] = {}
         # The next executor stops at its first op.
         self.stop_first = False
         self._users: dict[str, Take] = {}
@@ -118,6 +123,8 @@ class Hub:
         self._users.clear()
         self._present.clear()
         await self.server.stop()
+        for timer in self._leaving.values():
+            timer.cancel()
         for task in list(self._tasks):
             task.cancel()
 
@@ -217,6 +224,8 @@ class Hub:
             # It came back before we noticed that it was gone.
             if known.hello.identity and known.hello.identity == connection.hello.identity:
                 known.connection.drop()
+        if (timer := self._leaving.pop(connection.hello.identity, None)) is not None:
+            timer.cancel()
         executor = self.roster.join(connection)
         welcome = pb.Welcome(
             breakpoints=self._breakpoints_for(executor),
@@ -269,6 +278,22 @@ class Hub:
         for state in self.breakpoints.forget(executor.id):
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
         self._emit(ExecutorLost(executor, message))
+        self._leave_taps(executor, ended=not message and not connection.let_go)
+
+    def _leave_taps(self, executor: Executor, ended: bool) -> None:
+        """What the process asked for goes when it will not come back."""
+        identity = executor.hello.identity
+        here = any(each.hello.identity == identity for each in self.roster.executors)
+        if self.tap_requests is None or not identity or here:
+            return
+
+        def over() -> None:
+            del self._leaving[identity]
+            if self.tap_requests is not None:
+                self.background(self.tap_requests.ended(identity))
+
+        seconds = SETTLE_SECONDS if ended else RETURN_SECONDS
+        self._leaving[identity] = asyncio.get_running_loop().call_later(seconds, over)
 
     def continued(self, thread: Thread, message: str) -> None:
         thread.stopped = None
@@ -320,13 +345,15 @@ class Hub:
     async def _answer_tap_request(self, executor: Executor, request: pb.TapRequest) -> None:
         answer = pb.TapAnswer(id=request.id)
         try:
-            answer.uid = await self.on_tap_request(executor, request.text)
+            if self.tap_requests is None:
+                self.tap_requests = self._collect_for_programs()
+            answer.uid = await self.tap_requests.answer(executor, request.text)
         except DebuggerError as error:
             answer.error = str(error)
         executor.connection.tell(pb.ToExecutor(tap_answer=answer))
 
-    async def _collect_for(self, executor: Executor, text: str) -> str:
-        """For the first program that wants a tap: sinks that belong to nobody else."""
+    def _collect_for_programs(self) -> Requests:
+        """Sinks that belong to nobody else."""
         # Only here: it needs NumPy, and most who debug need no taps.
         from opstep_server.taps.collected import Collected
         from opstep_server.taps.requests import Requests
@@ -337,8 +364,7 @@ class Hub:
             self.taps.replace(_PROGRAMS, wanted, collected)
             await self.push_taps()
 
-        self.on_tap_request = Requests(collected, push).answer
-        return await self.on_tap_request(executor, text)
+        return Requests(collected, push)
 
     def _tell_console(self, text: str) -> None:
         self._emit(Output("console", f"{text}\n"))

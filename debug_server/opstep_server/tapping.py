@@ -67,7 +67,7 @@ class Tapping:
         from opstep_server.taps.requests import Requests
 
         assert self._collected is not None
-        self._hub.on_tap_request = Requests(self._collected, self._push).answer
+        self._hub.tap_requests = Requests(self._collected, self._push)
 
     @property
     def sink_counts(self) -> dict[str, Counts]:

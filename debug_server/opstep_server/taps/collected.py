@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,18 @@ def uid_of(server: str, name: str) -> str:
     return hashlib.sha256(f"{server}\0{name}".encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A tap that a program wants."""
+
+    wanted: Wanted
+    tap: TapSettings
+    # Its own, beside those of the settings.
+    sinks: tuple[SinkSettings, ...]
+    # What the program said, so that a change need not repeat it.
+    said: dict[str, object]
+
+
 class Collected:
     """A `Taker` with sinks. Records become batches, batches go to the sinks of their taps."""
 
@@ -31,10 +43,13 @@ class Collected:
         self.settings = Settings()
         self._server = server
         self._who = who
+        self._tell = tell
         self._pipes = Pipes(tell, self.settings.memory)
         self._intakes: dict[int, Intake] = {}
-        # What programs asked for, by uid: the tap, its process, and sinks of its own.
-        self._asked: dict[str, tuple[Wanted, TapSettings, tuple[SinkSettings, ...]]] = {}
+        # By uid.
+        self._asked: dict[str, Asked] = {}
+        # Taps of the settings that somebody took away: they come back with the next settings.
+        self._removed: set[str] = set()
         self._disabled = False
         # Of the process that alone is to have the taps of the settings; "": all.
         self.only = ""
@@ -47,35 +62,38 @@ class Collected:
     @property
     def sinks(self) -> list[SinkSettings]:
         """Those of the settings, and those that programs asked for."""
-        own = (each for _, _, sinks in self._asked.values() for each in sinks)
+        own = (each for asked in self._asked.values() for each in asked.sinks)
         return list({each.name: each for each in (*self.settings.sinks, *own)}.values())
 
     def use(self, settings: Settings) -> list[Wanted]:
         """In place of what was set before; the result is for the hub."""
         self.settings = settings
+        self._removed.clear()
         return self._changed()
 
     def also(self, sink: str, made: Sink) -> None:
         """A sink beside those of the settings."""
         self._pipes.add(sink, made)
 
-    def ask(
-        self, tap: TapSettings, uid: str, identity: str, who: str, sinks: tuple[SinkSettings, ...]
-    ) -> list[Wanted]:
-        message = pb.Tap()
-        message.CopyFrom(tap.message)
-        message.uid, message.who = uid, who
-        self._asked[uid] = Wanted(message, identity), tap, sinks
+    def ask(self, uid: str, asked: Asked) -> list[Wanted]:
+        self._asked[uid] = asked
         return self._changed()
 
     def forget(self, uid: str) -> list[Wanted]:
         self._asked.pop(uid, None)
         return self._changed()
 
-    def asked(self, uid: str, identity: str) -> TapSettings | None:
+    def asked(self, uid: str, identity: str) -> Asked | None:
         """What that process asked for under this uid."""
         found = self._asked.get(uid)
-        return found[1] if found is not None and found[0].identity == identity else None
+        return found if found is not None and found.wanted.identity == identity else None
+
+    def forget_process(self, identity: str) -> list[Wanted] | None:
+        """It will ask for nothing any more; None when it never did."""
+        uids = [uid for uid, each in self._asked.items() if each.wanted.identity == identity]
+        for uid in uids:
+            del self._asked[uid]
+        return self._changed() if uids else None
 
     def stop(self) -> list[Wanted]:
         """Nothing new is recorded; what is on the way still comes."""
@@ -89,18 +107,16 @@ class Collected:
             # Sinks that a program named are for its taps only.
             everybody = tuple(each.name for each in self.settings.sinks)
             routes = {uid: to or everybody for uid, to in routes.items()}
-            routes.update({uid: tap.to or everybody for uid, (_, tap, _) in self._asked.items()})
+            routes.update({uid: each.tap.to or everybody for uid, each in self._asked.items()})
         self._pipes.route(routes)
         return self._wanted()
 
     def _wanted(self) -> list[Wanted]:
         wanted = []
         for tap in self.settings.taps:
-            message = pb.Tap()
-            message.CopyFrom(tap.message)
-            message.uid, message.who = uid_of(self._server, tap.name), self._who
-            wanted.append(Wanted(message, self.only))
-        wanted += [each for each, _, _ in self._asked.values()]
+            if (uid := uid_of(self._server, tap.name)) not in self._removed:
+                wanted.append(Wanted(message_of(tap, uid, self._who), self.only))
+        wanted += [each.wanted for each in self._asked.values()]
         if self._disabled:
             wanted = [replace(each, tap=_disabled(each.tap)) for each in wanted]
         return wanted
@@ -140,11 +156,29 @@ class Collected:
         if (intake := self._intakes.pop(executor.id, None)) is not None:
             intake.give_up()
 
+    def removed(self, uids: Sequence[str]) -> None:
+        for tap in self.settings.taps:
+            if (uid := uid_of(self._server, tap.name)) in uids:
+                self._removed.add(uid)
+                self._tell(
+                    f"tap {tap.name} was removed: it stays away until the file of taps changes"
+                )
+        for uid in uids:
+            self._asked.pop(uid, None)
+        self._changed()
+
     def _intake(self, executor: Executor) -> Intake:
         if executor.id not in self._intakes:
             process = f"{executor.hello.host}:{executor.pid}"
             self._intakes[executor.id] = Intake(process, self.settings.memory)
         return self._intakes[executor.id]
+
+
+def message_of(tap: TapSettings, uid: str, who: str) -> pb.Tap:
+    message = pb.Tap()
+    message.CopyFrom(tap.message)
+    message.uid, message.who = uid, who
+    return message
 
 
 def _disabled(tap: pb.Tap) -> pb.Tap:

@@ -51,7 +51,9 @@ tap.remove()
 ```
 
 `opstep log PID --list` lists all taps of a process, whoever set them, and `--remove NAME` takes one
-away. A file of taps is read again when it changes; one with a mistake leaves the old taps in force:
+away; one of a file stays away until the file changes. What a program asked for goes when its
+process has ended, or was not heard of for a minute. A file of taps is read again when it changes;
+one with a mistake leaves the old taps in force:
 `taps.toml:7: 'evry' is no key of a tap: did you mean 'every'?`
 
 What `opstep log` has set goes with it, also when it is killed. Taps of a file stay in the process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opstep_server.model import Executor
@@ -78,3 +78,6 @@ class Latest:
 
     def gone(self, executor: Executor) -> None:
         self._streams.pop(executor.id, None)
+
+    def removed(self, uids: Sequence[str]) -> None:
+        pass  # The view keeps what was last known.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from opstep_server.model import Executor
 from opstep_server.taps.shared import Losses
@@ -53,6 +53,9 @@ class Passed:
     def gone(self, executor: Executor) -> None:
         if executor is self._executor:
             self.end()
+
+    def removed(self, uids: Sequence[str]) -> None:
+        pass  # The executor's own word of it is passed on.
 
     def end(self) -> None:
         """The guest is gone, or the executor."""

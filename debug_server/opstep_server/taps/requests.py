@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from opstep_server.model import DebuggerError, Executor
 from opstep_server.taps import config
-from opstep_server.taps.collected import Collected
+from opstep_server.taps.collected import Asked, Collected, message_of
 from opstep_server.taps.shared import Wanted
 
 _OWN = ("uid", "remove", "directory")
@@ -24,30 +24,31 @@ class Requests:
     ) -> None:
         self._collected = collected
         self._push = push
-        # By uid, what was said of it, so that a change need not repeat it.
-        self._said: dict[str, dict[str, object]] = {}
 
     async def answer(self, executor: Executor, text: str) -> str:
         """The tap's uid; raises DebuggerError when it cannot be had."""
         said = _parse(text)
         uid, directory = said.get("uid"), said.get("directory")
-        if uid is not None:
-            identity = executor.hello.identity
-            if not isinstance(uid, str) or not self._collected.asked(uid, identity):
-                raise DebuggerError("there is no such tap any more: set it again")
-            if said.get("remove"):
-                del self._said[uid]
-                await self._push(self._collected.forget(uid))
-                return uid
         keys = {name: value for name, value in said.items() if name not in _OWN}
         if uid is not None:
-            keys = {**self._said[uid], **keys}
+            identity = executor.hello.identity
+            known = self._collected.asked(uid, identity) if isinstance(uid, str) else None
+            if not isinstance(uid, str) or known is None:
+                raise DebuggerError("there is no such tap any more: set it again")
+            if said.get("remove"):
+                await self._push(self._collected.forget(uid))
+                return uid
+            keys = {**known.said, **keys}
         keys = {name: value for name, value in keys.items() if value is not None}
         base = directory if isinstance(directory, str) and executor.connection.private else ""
         uid = uid or uuid.uuid4().hex[:16]
         await self._set(executor, uid, keys, base)
-        self._said[uid] = keys
         return uid
+
+    async def ended(self, identity: str) -> None:
+        """That process will not come back: what it asked for goes."""
+        if (wanted := self._collected.forget_process(identity)) is not None:
+            await self._push(wanted)
 
     async def _set(self, executor: Executor, uid: str, keys: dict[str, object], base: str) -> None:
         to = keys.get("to", [])
@@ -68,8 +69,8 @@ class Requests:
         there = [*known, *(each.name for each in own)]
         tap = config.tap({**keys, "to": names}, (base,), _at, there)
         who = f"process {executor.pid} on {executor.hello.host} (opstep.debug.tap)"
-        wanted = self._collected.ask(tap, uid, executor.hello.identity, who, tuple(own))
-        await self._push(wanted)
+        wanted = Wanted(message_of(tap, uid, who), executor.hello.identity)
+        await self._push(self._collected.ask(uid, Asked(wanted, tap, tuple(own), keys)))
 
 
 def _parse(text: str) -> dict[str, object]:

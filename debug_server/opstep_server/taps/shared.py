@@ -35,6 +35,9 @@ class Taker(Protocol):
 
     def gone(self, executor: Executor) -> None: ...
 
+    def removed(self, uids: Sequence[str]) -> None:
+        """Somebody took these of his taps away."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -131,7 +134,9 @@ class Taps:
     def remove(self, uids: Sequence[str]) -> None:
         """These, whoever has set them."""
         for owner in self._owners.values():
-            owner.taps = tuple(each for each in owner.taps if each.tap.uid not in uids)
+            if mine := [each.tap.uid for each in owner.taps if each.tap.uid in uids]:
+                owner.taps = tuple(each for each in owner.taps if each.tap.uid not in mine)
+                owner.taker.removed(mine)
         self._index()
 
     def _index(self) -> None:
@@ -233,6 +238,8 @@ class Taps:
         stream = self._stream(executor)
         uids = {number: source.tap for number, source in stream.sources.items()}
         last = {uid: self._status(executor, uid) for uid in set(uids.values())}
+        # As long as sinks work on them their owner may no longer have the tap.
+        owners = {uid: self.owner(uid) for uid in last}
 
         def put_right(answer: _Answer) -> None:
             for number, records in answer.sources.items():
@@ -242,7 +249,7 @@ class Taps:
                 counts.at_exit -= min(records, counts.at_exit)
                 counts.delivered += records - lost
                 counts.sink += lost
-                self.on_late(executor, self.owner(uid), last[uid])
+                self.on_late(executor, owners[uid], last[uid])
 
         for batch in batches:
             if (answer := stream.answers.get(batch)) is None:
