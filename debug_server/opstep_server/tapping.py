@@ -140,7 +140,7 @@ class Tapping:
             per_second=VIEW_RECORDS,
             with_server=True,
         )
-        self._hub.taps.replace(self._user + _VIEWS, [Wanted(tap)], latest)
+        self._hub.taps.replace(self._user + _VIEWS, [Wanted(tap, once=True)], latest)
         await self._hub.push_taps()
         return latest
 

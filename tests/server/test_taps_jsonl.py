@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 from tapped import batch
 
-from opstep_server.taps.records import Extra, Histogram
+from opstep_server.taps.records import Batch, Extra, Histogram
+from opstep_server.taps.sinks import jsonl
 from opstep_server.taps.sinks.base import SinkError
 from opstep_server.taps.sinks.jsonl import JsonlSink
 
@@ -196,3 +198,46 @@ made.close()
         ended = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE)
     assert ended.stderr.decode() == "No space left on device\n"
     assert ended.returncode == 0
+
+
+def of_process(pid: int, length: int = 1) -> Batch:
+    found = batch(length)
+    return replace(found, sources=(replace(found.sources[0], process=f"host:{pid}"),) * length)
+
+
+def test_many_processes_do_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "_MAX_KEPT", 10)
+    monkeypatch.setattr(jsonl, "_MAX_READ", 1000)
+    made = sink(tmp_path)
+    for pid in range(25):
+        made.write(of_process(pid))
+    made.flush()
+    made.close()
+    told = lines(tmp_path, "sources.jsonl")
+    assert [(one["source"], one["process"]) for one in told] == [
+        (pid + 1, f"host:{pid}") for pid in range(25)
+    ]
+    assert len(made._seen) <= 10
+    assert len(made._sources) <= 10
+    # Of a large file only the end is read.
+    again = sink(tmp_path)
+    assert 0 < len(again._sources) < 5
+    again.write(of_process(24))
+    again.write(of_process(77))
+    again.flush()
+    again.close()
+    assert [one["source"] for one in lines(tmp_path, "sources.jsonl")][25:] == [26]
+
+
+def test_sources_begin_anew_where_old_records_are_removed(tmp_path: Path) -> None:
+    made = sink(tmp_path, rotate_bytes=2000, keep=2)
+    for pid in range(100):
+        made.write(of_process(pid, 4))
+        made.write(of_process(1, 4))
+    made.flush()
+    made.close()
+    told = lines(tmp_path, "sources.jsonl")
+    assert len(told) < 20
+    assert {"host:99", "host:1"} <= {one["process"] for one in told}

@@ -135,3 +135,31 @@ def test_a_process_that_comes_back_finds_what_it_asked_for(
             await until(lambda: not sinks())
 
     asyncio.run(run())
+
+
+def test_sources_of_taps_that_never_come_back_are_forgotten(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            executor = Tapped(address)
+            await executor.connect()
+            user = Debugger(hub, present=False)
+            await user.set_taps(settings(tmp_path), who="ada")
+            user.answer_programs()
+            convs = executor.of("set_taps")[-1].taps[0].uid
+            await executor.send(tap_source=source(1, convs))
+            for number in range(2, 5):
+                uid = await ask(executor, tmp_path, ops="b*")
+                await executor.send(tap_source=source(number, uid, name="b*"))
+                await ask(executor, tmp_path, uid=uid, remove=True)
+            (stream,) = hub.taps._streams.values()
+            assert list(stream.sources) == [1]
+            # That of a file may: its sources are not told of a second time.
+            await user.set_taps(settings(tmp_path, 'server = "mine"'), who="ada")
+            await user.set_taps(settings(tmp_path), who="ada")
+            await executor.send(tap_records=records(1, [1]))
+            await until(lambda: executor.taken)
+            assert [line["tap"] for line in lines(tmp_path)] == ["convs"]
+            await user.close()
+            await executor.close()
+
+    asyncio.run(run())

@@ -167,6 +167,10 @@ class Collected:
             self._asked.pop(uid, None)
         self._changed()
 
+    def forget_sources(self, executor: Executor, sources: Sequence[int]) -> None:
+        if (intake := self._intakes.get(executor.id)) is not None:
+            intake.forget(sources)
+
     def _intake(self, executor: Executor) -> Intake:
         if executor.id not in self._intakes:
             process = f"{executor.hello.host}:{executor.pid}"

@@ -6,7 +6,7 @@ What makes no sense is lost, and counted as that: nothing from a wire raises her
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,6 +81,11 @@ class Intake:
         if self._sources.get(told.source) != source:
             self._sources[told.source] = source
             self._dtypes[told.source] = told.dtype
+
+    def forget(self, sources: Sequence[int]) -> None:
+        for number in sources:
+            self._sources.pop(number, None)
+            self._dtypes.pop(number, None)
 
     def records(self, records: pb.TapRecords, ready: Ready) -> None:
         """Calls `ready` at once, or when the last piece is here."""

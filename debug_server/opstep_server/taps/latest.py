@@ -81,3 +81,9 @@ class Latest:
 
     def removed(self, uids: Sequence[str]) -> None:
         pass  # The view keeps what was last known.
+
+    def forget_sources(self, executor: Executor, sources: Sequence[int]) -> None:
+        stream = self._streams.get(executor.id, _Stream())
+        for number in sources:
+            stream.sources.pop(number, None)
+            stream.latest.pop(number, None)

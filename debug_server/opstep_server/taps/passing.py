@@ -57,6 +57,10 @@ class Passed:
     def removed(self, uids: Sequence[str]) -> None:
         pass  # The executor's own word of it is passed on.
 
+    def forget_sources(self, executor: Executor, sources: Sequence[int]) -> None:
+        if executor is self._executor:
+            self._told.difference_update(sources)
+
     def end(self) -> None:
         """The guest is gone, or the executor."""
         under_way, self._under_way = self._under_way, {}

@@ -8,14 +8,32 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from opstep_server.model import Event, Executor, ExecutorLost, TapsChanged
+from opstep_server.model import Event, Executor, ExecutorJoined, ExecutorLost, TapsChanged
 from opstep_server.wire import debug_pb2 as pb
 
+# Of processes that are gone for a while, so many are known one by one: one that comes back goes on
+# counting where it was. Of those before them only sums are kept.
+MAX_GONE = 200
+GONE_SECONDS = 60.0
+# A tap says few things; one that has numbers in them must not fill the memory.
+MAX_TOLD = 100
 # A tap that is bound to nothing may be so only until the next program is compiled.
 SETTLE_SECONDS = 1.0
 COUNTS = tuple(field.name for field in pb.TapCounts.DESCRIPTOR.fields if field.name != "uid")
 _WORDS = {"at_exit": "at exit", "queue_full": "queue full", "too_large": "too large"}
+
+
+@dataclass
+class _Known:
+    """A tap in one process."""
+
+    status: pb.TapStatus = field(default_factory=pb.TapStatus)
+    # What it says, and since when.
+    message: str = ""
+    since: float | None = None
+    told: set[str] = field(default_factory=set)
 
 
 class Reports:
@@ -23,54 +41,73 @@ class Reports:
         """`early`: also what is said of processes that have not run anything yet."""
         self._tell = tell
         self._early = early
-        # By process and tap.
-        self._known: dict[tuple[str, str], pb.TapStatus] = {}
-        self._told: set[tuple[str, str, str]] = set()
-        # Since when it says what it says.
-        self._since: dict[tuple[str, str, str], float] = {}
+        # By process and uid.
+        self._known: dict[str, dict[str, _Known]] = {}
+        # Since when processes are gone, the oldest first; and sums of those that are not known any
+        # more, by the tap's name.
+        self._gone: dict[str, float] = {}
+        # The executor of each process; one that came back may be here before the old one is lost.
+        self._here: dict[str, int] = {}
+        self._sums: dict[str, dict[str, int]] = {}
         self._written: dict[str, str] = {}
 
     def take(self, event: Event) -> None:
         if isinstance(event, TapsChanged):
             self.note(event.executor, event.statuses)
+        elif isinstance(event, ExecutorJoined):
+            self._here[_process(event.executor)] = event.executor.id
+            self._gone.pop(_process(event.executor), None)
         elif isinstance(event, ExecutorLost):
+            process = _process(event.executor)
             # What was wrong to the end is told, however short that was.
-            for (process, _), status in self._known.items():
-                if process == _process(event.executor):
-                    self._tell_message(process, status)
+            for known in self._known.get(process, {}).values():
+                self._tell_message(known)
+            if self._here.get(process, event.executor.id) == event.executor.id:
+                self._here.pop(process, None)
+                self._gone[process] = time.monotonic()
 
     def note(self, executor: Executor, statuses: Iterable[pb.TapStatus]) -> None:
-        process = _process(executor)
+        taps = self._known.setdefault(_process(executor), {})
         for status in statuses:
-            known = self._known.setdefault((process, status.uid), pb.TapStatus())
+            known = taps.setdefault(status.uid, _Known())
             counts = pb.TapCounts()
-            counts.CopyFrom(status.counts if status.HasField("counts") else known.counts)
+            counts.CopyFrom(status.counts if status.HasField("counts") else known.status.counts)
             if status.name:
-                known.CopyFrom(status)
-            known.counts.CopyFrom(counts)
-            if known.ended:
-                self._once(process, known, f"{known.name} has ended: {known.ended}")
+                known.status.CopyFrom(status)
+            known.status.counts.CopyFrom(counts)
+            if known.status.ended:
+                self._once(known, f"{known.status.name} has ended: {known.status.ended}")
 
     def poll(self, now: float | None = None) -> None:
         """To be called now and then: tells what has been so for a while."""
         now = time.monotonic() if now is None else now
-        for (process, uid), status in self._known.items():
-            since = self._since.setdefault((process, uid, status.message), now)
-            if now - since >= SETTLE_SECONDS:
-                self._tell_message(process, status)
+        for process, taps in self._known.items():
+            for known in taps.values() if process not in self._gone else ():
+                if known.since is None or known.message != known.status.message:
+                    known.message, known.since = known.status.message, now
+                if now - known.since >= SETTLE_SECONDS:
+                    self._tell_message(known)
+        while len(self._gone) > MAX_GONE:
+            process, since = next(iter(self._gone.items()))
+            # Sinks may still be at work on what it left.
+            if now - since < GONE_SECONDS:
+                break
+            del self._gone[process]
+            for known in self._known.pop(process, {}).values():
+                _add(self._sums, known.status)
 
     @property
     def ended(self) -> bool:
         """All of them have, wherever they were."""
-        return bool(self._known) and all(status.ended for status in self._known.values())
+        taps = [known for taps in self._known.values() for known in taps.values()]
+        return bool(taps) and all(known.status.ended for known in taps)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """By the tap's name."""
-        found: dict[str, dict[str, int]] = {}
-        for status in self._known.values():
-            counts = found.setdefault(status.name, dict.fromkeys(COUNTS, 0))
-            for name in COUNTS:
-                counts[name] += getattr(status.counts, name)
+        found = {name: dict(counts) for name, counts in self._sums.items()}
+        for taps in self._known.values():
+            for known in taps.values():
+                _add(found, known.status)
         return found
 
     def table(self) -> list[str]:
@@ -91,6 +128,7 @@ class Reports:
     def write(self, directories: Sequence[str]) -> None:
         """`counts.json`, whole or not at all. What cannot be written is tried again later."""
         counts = self.counts()
+        self._written = {path: self._written[path] for path in directories if path in self._written}
         for directory in directories:
             text = json.dumps(counts)
             path = os.path.join(directory, "counts.json")
@@ -104,16 +142,22 @@ class Reports:
                 os.replace(f"{path}.new", path)
                 self._written[directory] = text
 
-    def _tell_message(self, process: str, status: pb.TapStatus) -> None:
+    def _tell_message(self, known: _Known) -> None:
+        status = known.status
         early = status.message.endswith(" yet") and not self._early
         if status.message and not status.ended and not early:
-            self._once(process, status, f"{status.name}: {status.message}")
+            self._once(known, f"{status.name}: {status.message}")
 
-    def _once(self, process: str, status: pb.TapStatus, what: str) -> None:
-        key = (process, status.uid, what)
-        if key not in self._told:
-            self._told.add(key)
+    def _once(self, known: _Known, what: str) -> None:
+        if what not in known.told and len(known.told) < MAX_TOLD:
+            known.told.add(what)
             self._tell(f"tap {what}")
+
+
+def _add(sums: dict[str, dict[str, int]], status: pb.TapStatus) -> None:
+    counts = sums.setdefault(status.name, dict.fromkeys(COUNTS, 0))
+    for name in COUNTS:
+        counts[name] += getattr(status.counts, name)
 
 
 def _process(executor: Executor) -> str:

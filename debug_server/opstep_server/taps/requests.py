@@ -69,7 +69,7 @@ class Requests:
         there = [*known, *(each.name for each in own)]
         tap = config.tap({**keys, "to": names}, (base,), _at, there)
         who = f"process {executor.pid} on {executor.hello.host} (opstep.debug.tap)"
-        wanted = Wanted(message_of(tap, uid, who), executor.hello.identity)
+        wanted = Wanted(message_of(tap, uid, who), executor.hello.identity, once=True)
         await self._push(self._collected.ask(uid, Asked(wanted, tap, tuple(own), keys)))
 
 

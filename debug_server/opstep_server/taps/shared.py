@@ -13,6 +13,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 # More batches than an executor sends ahead of their answers.
 MAX_ANSWERS = 1000
+# Executors tell of a source once, even if its tap goes and comes again: so many are kept for that.
+MAX_ORPHANS = 50_000
 # By a source's number, how many of its records no sink took.
 Losses = dict[int, int]
 _COLUMNS = (
@@ -38,12 +40,17 @@ class Taker(Protocol):
     def removed(self, uids: Sequence[str]) -> None:
         """Somebody took these of his taps away."""
 
+    def forget_sources(self, executor: Executor, sources: Sequence[int]) -> None:
+        """Nothing comes of these any more, whoever had them."""
+
 
 @dataclass(frozen=True)
 class Wanted:
     tap: pb.Tap
     # Of the process that is to have it; "": all.
     identity: str = ""
+    # When it is gone no other tap will have its uid.
+    once: bool = False
 
 
 @dataclass
@@ -97,6 +104,7 @@ class Taps:
         self.server = uuid.uuid4().hex
         self._owners: dict[str, _Owner] = {}
         self._by_uid: dict[str, str] = {}
+        self._once: set[str] = set()
         self._streams: dict[int, _Stream] = {}
         self._statuses: dict[str, dict[int, pb.TapStatus]] = {}
         # Told when a sink has taken records that the executor, which is gone, had given up.
@@ -145,6 +153,22 @@ class Taps:
         }
         for uid in self._statuses.keys() - self._by_uid.keys():
             del self._statuses[uid]
+        over = self._once - self._by_uid.keys()
+        self._once = {
+            each.tap.uid for owner in self._owners.values() for each in owner.taps if each.once
+        }
+        for stream in self._streams.values():
+            self._forget_sources(stream, over)
+
+    def _forget_sources(self, stream: _Stream, over: set[str]) -> None:
+        left = {n: s.tap for n, s in stream.sources.items() if s.tap not in self._by_uid}
+        numbers = [number for number, uid in left.items() if uid in over]
+        rest = [number for number, uid in left.items() if uid not in over]
+        numbers += rest[: max(0, len(rest) - MAX_ORPHANS)]
+        for number in numbers:
+            del stream.sources[number]
+        for owner in self._owners.values() if numbers else ():
+            owner.taker.forget_sources(stream.executor, numbers)
 
     def message(self, executor: Executor) -> pb.SetTaps | None:
         """All that it is to have; None when taps were never spoken of."""

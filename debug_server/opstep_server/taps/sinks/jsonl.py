@@ -20,6 +20,8 @@ _STATISTICS = ", ".join(f'"{name}": %{"s" if name in _FLOATS else "d"}' for name
 _WITH = f'{{"time": "%s+00:00", %s"step": %d, "iteration": %d, "thread": %d, {_STATISTICS}%s%s}}\n'
 _MAX_PENDING = 1 << 20
 _MAX_KEPT = 100_000
+# Of sources.jsonl that earlier runs wrote: what stands before that may be told again.
+_MAX_READ = 16 << 20
 _WITHOUT = '{"time": "%s+00:00", %s"step": %d, "iteration": %d, "thread": %d%s%s}\n'
 
 
@@ -43,8 +45,10 @@ class JsonlSink(Sink):
         self._good = 0
         self._pending: list[bytes] = []
         self._formatter = Formatter()
-        # The lines of sources.jsonl, and which sources need not be looked up in them.
-        self._sources: set[str] = set()
+        # Hashes of the lines of sources.jsonl, the number of the last one, and which sources need
+        # not be looked up. A source that was forgotten is told again.
+        self._sources: set[int] = set()
+        self._number = 0
         self._seen: dict[int, Source] = {}
 
     def open(self) -> None:
@@ -52,7 +56,8 @@ class JsonlSink(Sink):
             self._file = os.dup(sys.stdout.fileno())
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        self._sources, self._seen = self._known_sources(), {}
+        self._seen = {}
+        self._know_sources()
         self._begin()
 
     def write(self, batch: Batch) -> None:
@@ -112,6 +117,21 @@ class JsonlSink(Sink):
         assert isinstance(keep, int)
         for name in old[: len(old) + 1 - keep] if keep > 0 else ():
             os.unlink(name)
+        if keep > 0:
+            self._begin_sources()
+
+    @property
+    def _sources_path(self) -> Path:
+        return self.path / "sources.jsonl"
+
+    def _begin_sources(self) -> None:
+        """A file that has grown large is begun anew; sources that still are will be told again."""
+        limit = self.settings["rotate_bytes"]
+        assert isinstance(limit, int)
+        with contextlib.suppress(FileNotFoundError):
+            if self._sources_path.stat().st_size >= limit:
+                self._sources_path.unlink()
+                self._sources, self._number, self._seen = set(), 0, {}
 
     def _is_there(self) -> bool:
         try:
@@ -120,27 +140,42 @@ class JsonlSink(Sink):
             return False
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
-    def _known_sources(self) -> set[str]:
+    def _know_sources(self) -> None:
         """What earlier runs have told of, without its number."""
-        try:
-            with open(self.path / "sources.jsonl", encoding="utf-8", errors="replace") as file:
-                return {line.partition(", ")[2].rstrip("\n") for line in file}
-        except FileNotFoundError:
-            return set()
+        self._sources, self._number = set(), 0
+        with contextlib.suppress(FileNotFoundError), open(self._sources_path, "rb") as file:
+            if (size := os.fstat(file.fileno()).st_size) > _MAX_READ:
+                file.seek(size - _MAX_READ)
+                file.readline()  # The rest of one.
+            for line in file:
+                number, _, text = line.decode(errors="replace").rstrip("\n").partition(", ")
+                self._remember(text)
+                number = number.rpartition(" ")[2]
+                self._number = int(number) if number.isdecimal() else self._number + 1
+
+    def _remember(self, text: str) -> bool:
+        """Whether it is new."""
+        if len(self._sources) >= _MAX_KEPT:
+            self._sources.clear()
+        known = len(self._sources)
+        self._sources.add(hash(text))
+        return len(self._sources) > known
 
     def _tell_sources(self, batch: Batch) -> None:
         lines = []
+        if len(self._seen) >= _MAX_KEPT:
+            self._seen.clear()
         # By identity: to compare sources would take longer than to write their records.
         for source in {id(source): source for source in batch.sources}.values():
             if id(source) in self._seen:
                 continue
             self._seen[id(source)] = source
             text = _told(source)
-            if text not in self._sources:
-                self._sources.add(text)
-                lines.append(f'{{"source": {len(self._sources)}, {text}\n')
+            if self._remember(text):
+                self._number += 1
+                lines.append(f'{{"source": {self._number}, {text}\n')
         if lines:
-            with open(self.path / "sources.jsonl", "a", encoding="utf-8") as file:
+            with open(self._sources_path, "a", encoding="utf-8") as file:
                 file.writelines(lines)
 
 
