@@ -74,7 +74,7 @@ def test_pandas_and_duckdb_read_it_as_is(tmp_path: Path):
 def test_everything_that_a_record_has(tmp_path: Path):
     extras = {
         0: Extra(Histogram(-1.0, 3.0, (1, 0, 2**40))),
-        1: Extra(positions=(0, 5), samples=np.array([1.5, np.nan], np.float32)),
+        1: Extra(positions=np.array([0, 5]), samples=np.array([1.5, np.nan], np.float32)),
         2: Extra(value=7),
         3: Extra(value="text"),
         4: Extra(error="x is not there"),

@@ -331,3 +331,27 @@ def test_a_program_asks_for_taps(tmp_path: Path) -> None:
             await other.close()
 
     asyncio.run(run())
+
+
+def test_a_tensor_that_is_too_large_takes_no_other_record_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            user = Debugger(hub, present=False)
+            small = TOML + '[limits]\nmemory = "1MB"\n'
+            await user.set_taps(settings(tmp_path, small), who="ada")
+            executor = Tapped(address)
+            convs = (await executor.connect()).taps.taps[0].uid
+            await executor.send(tap_source=source(1, convs))
+            await executor.send(tap_source=source(2, convs))
+            whole = pb.Tensor(dtype="FLOAT32", dims=[1 << 20], data=b"\0" * 4)
+            extra = pb.TapExtra(record=7, tensor=whole, total_bytes=4 << 20)
+            sent = records(1, [1] * 7 + [2] + [1] * 992, extras=[extra])
+            await executor.send(tap_records=sent)
+            await until(lambda: executor.taken)
+            lost = [pb.TapLoss(source=2, records=1)]
+            assert executor.taken == [pb.TapsTaken(batch=1, losses=lost)]
+            assert len(lines(tmp_path)) == 999
+            await user.close()
+            await executor.close()
+
+    asyncio.run(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tapped import records, source
 
@@ -19,9 +20,15 @@ class Taken:
         self.intake.source(source(1))
         self.intake.source(source(2, name="fc", dtype="BFLOAT16", op_name="fc_0"))
         self.batches: list[Batch | None] = []
+        # Of the last batch: which of its records are there, if not all.
+        self.index: list[int] | None = None
 
     def take(self, message: pb.TapRecords) -> Batch | None:
-        self.intake.records(message, self.batches.append)
+        def ready(batch: Batch | None, index: npt.NDArray[np.intp] | None) -> None:
+            self.batches.append(batch)
+            self.index = None if index is None else index.tolist()
+
+        self.intake.records(message, ready)
         return self.batches[-1] if self.batches else None
 
 
@@ -60,7 +67,8 @@ def test_extras() -> None:
     assert found is not None
     assert found.extras[0].samples is not None
     assert found.extras[0].samples.tolist() == [1.5, -2.0]
-    assert found.extras[0].positions == (0, 5)
+    assert found.extras[0].positions is not None
+    assert found.extras[0].positions.tolist() == [0, 5]
     assert found.extras[0].histogram is not None
     assert found.extras[0].histogram.counts == (3, 4)
     assert found.extras[0].value == 3
@@ -121,6 +129,8 @@ def test_a_batch_before_the_last_piece_of_another() -> None:
         records(1, [1], extras=[tensor(b"1234", [-1, -1])]),
         records(1, [1], extras=[tensor(b"1234", [1], dtype="DATA_TYPE_UNSPECIFIED")]),
         records(1, [1], extras=[tensor(b"1234", [1 << 40], total=1 << 42)]),
+        records(1, [1], extras=[tensor(b"", [0, 1 << 62, 1 << 62])]),
+        records(1, [1], extras=[tensor(b"", [0] * 99)]),
         records(
             1, [1], extras=[pb.TapExtra(samples=pb.TapSamples(positions=[1], data=b"12345678"))]
         ),
@@ -131,3 +141,51 @@ def test_nonsense_is_lost(message: pb.TapRecords) -> None:
     assert taken.take(message) is None
     assert len(taken.batches) == 1
     assert taken.take(records(2, [1])) is not None
+
+
+def test_only_what_is_too_large_is_lost() -> None:
+    taken = Taken(most=10_000)
+    large, small = tensor(b"1" * 8, [5000], total=20_000), tensor(b"2" * 8, [4], total=16)
+    large.record, small.record = 1, 2
+    taken.take(records(1, [1, 1, 1, 2], extras=[large, small]))
+    taken.intake.piece(pb.TapPiece(batch=1, record=1, offset=8, data=b"1" * 19_992))
+    assert taken.batches == []
+    taken.intake.piece(pb.TapPiece(batch=1, record=2, offset=8, data=b"2" * 8))
+    (found,) = taken.batches
+    assert found is not None
+    assert taken.index == [0, 2, 3]
+    assert found.step.tolist() == [0, 2, 3]
+    assert [source.tap for source in found.sources] == ["convs", "convs", "fc"]
+    assert list(found.extras) == [1]
+
+
+def test_only_the_record_that_makes_no_sense_is_lost() -> None:
+    taken = Taken()
+    extras = [tensor(b"12345", [1]), pb.TapExtra(record=1, error="it was released")]
+    found = taken.take(records(1, [1, 1, 9, 2], extras=extras))
+    assert found is not None
+    assert taken.index == [1, 3]
+    assert found.extras[0].error == "it was released"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_batch_is_no_larger_than_it_may_be(number: int) -> None:
+    """What it says of its size holds: a sink with room for it takes it."""
+    most = 100_000
+    taken = Taken(most)
+    width = 4 if number == 1 else 2
+    extras = [
+        pb.TapExtra(
+            record=record,
+            samples=pb.TapSamples(positions=range(500), data=bytes(500 * width)),
+            histogram=pb.Histogram(low=0, high=1, counts=[1000] * 64),
+        )
+        for record in range(50)
+    ]
+    found = taken.take(records(1, [number] * 60, extras=extras))
+    assert found is not None
+    assert most / 2 < found.bytes <= most
+    positions = found.extras[0].positions
+    assert positions is not None
+    assert positions.nbytes == 4000
+    assert found.bytes >= len(found.extras) * (4000 + 2000 + 64 * 8)

@@ -81,7 +81,7 @@ def test_what_json_has_no_number_for(tmp_path: Path) -> None:
     strange = [np.nan, np.inf, -np.inf, 1e-300]
     extras = {
         0: Extra(histogram=Histogram(-1.0, float("inf"), (1, 0, 2))),
-        1: Extra(positions=(0, 5), samples=np.array([np.nan, 2.5], np.float32)),
+        1: Extra(positions=np.array([0, 5]), samples=np.array([np.nan, 2.5], np.float32)),
         2: Extra(value=float("-inf")),
         3: Extra(error='no value: "released"'),
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opstep_server.model import Executor
-from opstep_server.taps.intake import Intake
+from opstep_server.taps.intake import Index, Intake
 from opstep_server.taps.pipe import CLOSE_SECONDS, Counts, Mask, Tell
 from opstep_server.taps.pipes import Pipes
 from opstep_server.taps.records import Batch
@@ -141,11 +141,13 @@ class Collected:
             found, counts = np.unique(numbers[lost], return_counts=True)
             done(dict(zip(found.tolist(), counts.tolist(), strict=True)))
 
-        def ready(batch: Batch | None) -> None:
+        def ready(batch: Batch | None, index: Index | None) -> None:
             if batch is None:
                 settled(np.ones(len(numbers), np.bool_))
-            else:
+            elif index is None:
                 self._pipes.put(batch, settled)
+            else:
+                self._pipes.put(batch, lambda lost: settled(_among(lost, index, len(numbers))))
 
         self._intake(executor).records(records, ready)
 
@@ -183,6 +185,13 @@ def message_of(tap: TapSettings, uid: str, who: str) -> pb.Tap:
     message.CopyFrom(tap.message)
     message.uid, message.who = uid, who
     return message
+
+
+def _among(lost: Mask, index: Index, length: int) -> Mask:
+    """Which of all records are lost, when only these were not from the beginning."""
+    found: Mask = np.ones(length, np.bool_)
+    found[index] = lost
+    return found
 
 
 def _disabled(tap: pb.Tap) -> pb.Tap:

@@ -1,6 +1,7 @@
 """Tap records as they come over one stream, to batches for sinks.
 
-What makes no sense is lost, and counted as that: nothing from a wire raises here.
+What makes no sense is lost, and counted as that: nothing from a wire raises here. Where it is one
+record that makes none, or is too large, the others of its batch go on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from opstep_server import values
-from opstep_server.taps.records import STATISTICS, Batch, Extra, Histogram, Source
+from opstep_server.taps.records import (
+    EXTRA_BYTES,
+    NUMBER_BYTES,
+    RECORD_BYTES,
+    STATISTICS,
+    Batch,
+    Extra,
+    Histogram,
+    Source,
+)
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 _FLOATS = ("min", "max", "mean", "std", "l2")
@@ -31,8 +41,13 @@ _DTYPES: dict[int, str] = {
 }
 
 Array = npt.NDArray[np.generic]
-# The batch, or None when it is lost.
-Ready = Callable[[Batch | None], None]
+Index = npt.NDArray[np.intp]
+# The batch, or None when it is lost; and which of the records are in it, None when all are.
+Ready = Callable[[Batch | None, Index | None], None]
+
+
+# Stands where a record is lost because nobody told of its source.
+_NOBODY = Source("", "", "", "", "", "", "", "", "", (), "", 0, False)
 
 
 @dataclass
@@ -44,6 +59,8 @@ class _Open:
     # By record: its bytes, and how many of them came.
     data: dict[int, bytearray] = field(default_factory=dict)
     came: dict[int, int] = field(default_factory=dict)
+    # Records that are too large.
+    lost: set[int] = field(default_factory=set)
 
     @property
     def complete(self) -> bool:
@@ -54,7 +71,7 @@ class Intake:
     """Of one stream. Pieces of a batch's tensors come before any other batch."""
 
     def __init__(self, process: str, most: int) -> None:
-        """`most` bytes of tensors are kept together; what is larger is lost."""
+        """A batch has `most` bytes; what goes beyond them is lost."""
         self._process = process
         self._most = most
         self._sources: dict[int, Source] = {}
@@ -91,10 +108,13 @@ class Intake:
         """Calls `ready` at once, or when the last piece is here."""
         self.give_up()
         waiting = _Open(records, ready)
-        if sum(extra.total_bytes for extra in records.extras) > self._most:
-            ready(None)
-            return
+        size = (RECORD_BYTES + 8 * len(STATISTICS)) * len(records.source)
         for extra in records.extras:
+            own = self._size(records, extra)
+            if size + own > self._most:
+                waiting.lost.add(extra.record)
+                continue
+            size += own
             here, total = len(extra.tensor.data), extra.total_bytes
             if extra.HasField("tensor") and total > here:
                 waiting.data[extra.record] = bytearray(total)
@@ -103,12 +123,14 @@ class Intake:
         if waiting.data:
             self._open = waiting
         else:
-            ready(self._batch(records, {}))
+            ready(*self._batch(waiting))
 
     def piece(self, piece: pb.TapPiece) -> None:
         waiting = self._open
         if waiting is None or piece.batch != waiting.records.batch:
             return  # Of a batch that is lost already.
+        if piece.record in waiting.lost:
+            return
         data = waiting.data.get(piece.record)
         end = piece.offset + len(piece.data)
         if data is None or piece.offset != waiting.came[piece.record] or end > len(data):
@@ -118,21 +140,43 @@ class Intake:
         waiting.came[piece.record] = end
         if waiting.complete:
             self._open = None
-            waiting.ready(self._batch(waiting.records, waiting.data))
+            waiting.ready(*self._batch(waiting))
 
     def give_up(self) -> None:
         """What is not complete will never be."""
         waiting, self._open = self._open, None
         if waiting is not None:
-            waiting.ready(None)
+            waiting.ready(None, None)
 
-    def _batch(self, records: pb.TapRecords, data: dict[int, bytearray]) -> Batch | None:
+    def _size(self, records: pb.TapRecords, extra: pb.TapExtra) -> int:
+        """About what it will take in memory."""
+        wide = program_pb2.BFLOAT16  # Elements of it become twice as large.
+        tensor = max(extra.total_bytes, len(extra.tensor.data))
+        size = tensor * (2 if extra.tensor.dtype == wide else 1) + len(extra.samples.data)
+        if extra.record < len(records.source):
+            known = self._dtypes.get(records.source[extra.record])
+            size += len(extra.samples.data) if known == wide else 0
+        size += 8 * len(extra.samples.positions) + NUMBER_BYTES * len(extra.histogram.counts)
+        return size + EXTRA_BYTES + len(extra.error) + extra.value.ByteSize()
+
+    def _batch(self, whole: _Open) -> tuple[Batch | None, Index | None]:
+        records = whole.records
+        lost = set(whole.lost)
+        if unknown := set(records.source) - self._sources.keys():
+            lost.update(at for at, number in enumerate(records.source) if number in unknown)
+        batch = self._all(records, whole.data, lost)
+        if batch is None or not lost:
+            return batch, None
+        kept = np.array([i for i in range(len(batch)) if i not in lost], np.intp)
+        return (batch.part(kept), kept) if len(kept) else (None, None)
+
+    def _all(
+        self, records: pb.TapRecords, data: dict[int, bytearray], lost: set[int]
+    ) -> Batch | None:
+        """With those that are lost; what makes no sense is added to them."""
         length = len(records.source)
         numbers = (records.step, records.iteration, records.time, records.thread)
         if any(len(column) != length for column in numbers):
-            return None
-        sources = tuple(map(self._sources.get, records.source))
-        if None in sources:
             return None
         statistics: dict[str, Array] = {}
         for name in STATISTICS:
@@ -146,13 +190,16 @@ class Intake:
         for extra in records.extras:
             if extra.record >= length:
                 return None
+            if extra.record in lost:
+                continue
             dtype = self._dtypes[records.source[extra.record]]
             made = _extra(extra, dtype, data.get(extra.record))
             if made is None:
-                return None
-            extras[extra.record] = made
+                lost.add(extra.record)
+            else:
+                extras[extra.record] = made
         return Batch(
-            sources=tuple(source for source in sources if source is not None),
+            sources=tuple([self._sources.get(number, _NOBODY) for number in records.source]),
             step=np.fromiter(records.step, np.uint64, length),
             iteration=np.fromiter(records.iteration, np.uint64, length),
             time=np.fromiter(records.time, np.uint64, length).astype(np.int64),
@@ -177,15 +224,23 @@ def _extra(extra: pb.TapExtra, dtype: int, data: bytearray | None) -> Extra | No
         dims = tuple(extra.tensor.dims)
         if tensor is None or min(dims, default=0) < 0 or math.prod(dims) != len(tensor):
             return None
-        tensor = tensor.reshape(dims)
+        try:
+            tensor = tensor.reshape(dims)
+        except ValueError:  # Of no elements, but more than an array can have.
+            return None
     return Extra(
         histogram=histogram,
-        positions=tuple(extra.samples.positions),
+        positions=None if samples is None else _positions(extra.samples),
         samples=samples,
         tensor=tensor,
         value=_value(extra.value) if extra.HasField("value") else None,
         error=extra.error,
     )
+
+
+def _positions(samples: pb.TapSamples) -> npt.NDArray[np.int64]:
+    found = np.fromiter(samples.positions, np.uint64, len(samples.positions))
+    return found.astype(np.int64)
 
 
 def _elements(data: bytes | bytearray, dtype: int) -> Array | None:

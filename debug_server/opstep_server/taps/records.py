@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+# About what a record, its extra and a number of a tuple take in memory, beside arrays.
+RECORD_BYTES = 36
+EXTRA_BYTES = 256
+NUMBER_BYTES = 40
 STATISTICS = ("count", "min", "max", "mean", "std", "l2", "nan", "inf", "zeros")
 
 
@@ -42,7 +46,7 @@ class Extra:
 
     histogram: Histogram | None = None
     # Positions in row-major order, and the elements there.
-    positions: tuple[int, ...] = ()
+    positions: npt.NDArray[np.int64] | None = None
     samples: npt.NDArray[np.generic] | None = None
     # All elements; bfloat16 comes as float32.
     tensor: npt.NDArray[np.generic] | None = None
@@ -86,9 +90,12 @@ class Batch:
     @property
     def bytes(self) -> int:
         """About what it holds in memory."""
-        known = sum(column.nbytes for column in self.statistics.values()) + 36 * len(self)
+        known = sum(column.nbytes for column in self.statistics.values())
+        known += RECORD_BYTES * len(self) + EXTRA_BYTES * len(self.extras)
         for extra in self.extras.values():
-            for array in (extra.samples, extra.tensor):
+            for array in (extra.positions, extra.samples, extra.tensor):
                 known += 0 if array is None else array.nbytes
-            known += 256 if extra.histogram is None else 16 * len(extra.histogram.counts)
+            if extra.histogram is not None:
+                known += NUMBER_BYTES * len(extra.histogram.counts)
+            known += len(extra.error) + (len(extra.value) if isinstance(extra.value, str) else 0)
         return known

@@ -264,9 +264,9 @@ def _extra(extra: Extra) -> str:
         low, high = _number(extra.histogram.low), _number(extra.histogram.high)
         counts = list(extra.histogram.counts)
         text += f', "histogram": {{"low": {low}, "high": {high}, "counts": {counts}}}'
-    if extra.samples is not None:
+    if extra.samples is not None and extra.positions is not None:
         values = ", ".join(_json(value) for value in extra.samples.tolist())
-        text += f', "samples": {{"positions": {list(extra.positions)}, "values": [{values}]}}'
+        text += f', "samples": {{"positions": {extra.positions.tolist()}, "values": [{values}]}}'
     if extra.value is not None:
         text += f', "value": {_json(extra.value)}'
     if extra.error:
