@@ -10,9 +10,10 @@ from workbench import Editor, Workbench
 
 
 def current_op(workbench: Workbench) -> str:
-    """The op on top of the call stack."""
+    """The op on top of the call stack; empty while that has no ops yet."""
     stack = workbench.call_stack()
-    return stack[0].split(" ")[0] if stack else ""
+    match = re.match(r"(\S+) \(", stack[0]) if stack else None
+    return match[1] if match else ""
 
 
 def status(workbench: Workbench) -> str:
