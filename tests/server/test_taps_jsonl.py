@@ -241,3 +241,46 @@ def test_sources_begin_anew_where_old_records_are_removed(tmp_path: Path) -> Non
     told = lines(tmp_path, "sources.jsonl")
     assert len(told) < 20
     assert {"host:99", "host:1"} <= {one["process"] for one in told}
+
+
+def test_a_full_disk_takes_no_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = sink(tmp_path, rotate_bytes=3000, keep=2)
+    for _ in range(6):
+        made.write(batch(4))
+    made.flush()
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("records-*")}
+    assert len(before) == 2
+    write = os.write
+
+    def full(file: int, data: memoryview) -> int:
+        if len(data) < 100:
+            raise OSError(28, "No space left on device")
+        return write(file, data[: len(data) - 50])
+
+    monkeypatch.setattr(os, "write", full)
+    for _ in range(5):
+        with pytest.raises(OSError, match="No space"):
+            made.write(batch(4))
+            made.flush()
+        made.close()
+        made.open()
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("records-*")} == before
+    monkeypatch.undo()
+    made.write(batch(4))
+    made.flush()
+    made.close()
+    assert len(list(tmp_path.glob("records-*"))) == 2
+    assert len(lines(tmp_path)) >= 8
+
+
+def test_after_a_failure_the_same_file_goes_on(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    for _ in range(3):
+        made.write(batch(2))
+        made.flush()
+        made.write(batch(1))  # Is lost.
+        made.close()
+        made.open()
+    made.close()
+    assert [path.name for path in tmp_path.glob("records-*")] == ["records-0001.jsonl"]
+    assert len(lines(tmp_path)) == 6

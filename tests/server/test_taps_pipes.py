@@ -158,6 +158,30 @@ def test_a_sink_that_fails_is_told_once_and_tried_again(monkeypatch: pytest.Monk
     run(work)
 
 
+def test_a_sink_that_works_now_and_then_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipe_module, "RETRY_SECONDS", (0.001, 0.001))
+
+    async def work() -> None:
+        calls = 0
+
+        def before() -> None:
+            nonlocal calls
+            calls += 1
+            if calls % 2:
+                raise OSError(28, "No space left on device")
+
+        bench = Bench(main=Memory(before))
+        for _ in range(20):
+            bench.send()
+            await bench.all_settled()
+            await asyncio.sleep(0.002)
+        assert 0 < bench.lost < 80
+        assert len(bench.told) == 2
+        await bench.pipes.close()
+
+    run(work)
+
+
 def test_what_was_not_flushed_is_lost_with_a_failure() -> None:
     async def work() -> None:
         class Breaks(Memory):

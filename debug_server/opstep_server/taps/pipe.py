@@ -23,7 +23,7 @@ STALL_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 2.0
-# People are told no more often that a sink is slow.
+# People are told no more often that a sink is slow, or fails again.
 SLOW_SECONDS = 60.0
 
 Mask = npt.NDArray[np.bool_]
@@ -109,6 +109,7 @@ class Pipe:
         self._is_open = False
         # People know that it fails.
         self._told_failing = False
+        self._told_failing_at = -SLOW_SECONDS
         self._told_slow_at = -SLOW_SECONDS
         self._ended = asyncio.Event()
         self._watch = asyncio.create_task(self._notice_stalls())
@@ -177,8 +178,9 @@ class Pipe:
 
     def _failed(self, items: Sequence[Item], why: str) -> None:
         self._lose(items)
-        if not self._told_failing:
-            self._told_failing = True
+        now = time.monotonic()
+        if not self._told_failing and now - self._told_failing_at >= SLOW_SECONDS:
+            self._told_failing, self._told_failing_at = True, now
             self._tell(f"sink {self.name}: {why}: {self._so_far()}, trying on")
 
     def _so_far(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from opstep_server.taps.records import STATISTICS, Batch, Extra, Source
 from opstep_server.taps.sinks.base import Key, Sink, SinkError
+from opstep_server.taps.sinks.files import Appended
 
 _FLOATS = ("min", "max", "mean", "std", "l2")
 _STATISTICS = ", ".join(f'"{name}": %{"s" if name in _FLOATS else "d"}' for name in STATISTICS)
@@ -39,6 +40,7 @@ class JsonlSink(Sink):
         super().__init__(path, settings)
         self._file = -1
         self._to_stdout = str(path) == "-"
+        # Of the file, also while it is closed; "": the next record begins a new one.
         self._name = ""
         # Bytes of the file, how many of them are of flushed batches, and what is not in it yet.
         self._size = 0
@@ -58,16 +60,14 @@ class JsonlSink(Sink):
         self.path.mkdir(parents=True, exist_ok=True)
         self._seen = {}
         self._know_sources()
-        self._begin()
+        self._go_on()
 
     def write(self, batch: Batch) -> None:
         if not self._to_stdout:
-            limit = self.settings["rotate_bytes"]
-            assert isinstance(limit, int)
-            if self._size >= limit:
+            if self._size >= self._limit:
                 self.flush()
                 os.close(self._file)
-                self._begin()
+                self._end_file()
             self._tell_sources(batch)
         text = self._formatter.lines(batch).encode()
         self._pending.append(text)
@@ -77,8 +77,11 @@ class JsonlSink(Sink):
 
     def flush(self) -> None:
         self._write_out()
-        if not self._to_stdout and not self._is_there():
-            raise SinkError(f"{self._name} was removed")
+        if self._file >= 0 and not self._to_stdout:
+            if not self._is_there():
+                raise SinkError(f"{self._name} was removed")
+            if self._size and not self._good:
+                self._remove_old()
         self._good = self._size
 
     def close(self) -> None:
@@ -88,23 +91,52 @@ class JsonlSink(Sink):
                 # They count as lost: no half of a line stays.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file, self._good)
+                if not self._good and self._is_there():
+                    os.unlink(self._name)
             os.close(self._file)
             self._file = -1
+        self._size = self._good
 
     def _write_out(self) -> None:
         left = memoryview(b"".join(self._pending))
         self._pending = []
+        if left and self._file < 0:
+            self._begin()
         while left:
             left = left[os.write(self._file, left) :]
 
     # ---- files -----------------------------------------------------------------------------------
 
+    @property
+    def _limit(self) -> int:
+        limit = self.settings["rotate_bytes"]
+        assert isinstance(limit, int)
+        return limit
+
+    def _go_on(self) -> None:
+        """With the file of before a failure, while it has room and nobody else touched it."""
+        if self._name and 0 < self._good < self._limit:
+            with contextlib.suppress(OSError):
+                file = os.open(self._name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                if os.fstat(file).st_size == self._good:
+                    self._file = file
+                    return
+                os.close(file)
+        self._end_file()
+
+    def _end_file(self) -> None:
+        self._file, self._name = -1, ""
+        self._size = self._good = 0
+        if self.settings["keep"]:
+            self._begin_sources()
+
+    def _files(self) -> list[str]:
+        return sorted(glob.glob(f"{glob.escape(str(self.path))}/records-*.jsonl"))
+
     def _begin(self) -> None:
         """The next file; never one that is there already."""
-        old = sorted(glob.glob(f"{glob.escape(str(self.path))}/records-*.jsonl"))
-        numbers = (name.rpartition("-")[2].removesuffix(".jsonl") for name in old)
+        numbers = (name.rpartition("-")[2].removesuffix(".jsonl") for name in self._files())
         number = max((int(one) for one in numbers if one.isdecimal()), default=0)
-        self._file = -1
         while self._file < 0:
             number += 1
             self._name = str(self.path / f"records-{number:04}.jsonl")
@@ -112,13 +144,14 @@ class JsonlSink(Sink):
             with contextlib.suppress(FileExistsError):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 self._file = os.open(self._name, flags, 0o666)
-        self._size = self._good = 0
+
+    def _remove_old(self) -> None:
+        """Once the new file holds records: one that stays empty takes the place of none."""
         keep = self.settings["keep"]
         assert isinstance(keep, int)
-        for name in old[: len(old) + 1 - keep] if keep > 0 else ():
-            os.unlink(name)
-        if keep > 0:
-            self._begin_sources()
+        for name in self._files()[:-keep] if keep > 0 else ():
+            if name != self._name:
+                os.unlink(name)
 
     @property
     def _sources_path(self) -> Path:
@@ -126,10 +159,8 @@ class JsonlSink(Sink):
 
     def _begin_sources(self) -> None:
         """A file that has grown large is begun anew; sources that still are will be told again."""
-        limit = self.settings["rotate_bytes"]
-        assert isinstance(limit, int)
         with contextlib.suppress(FileNotFoundError):
-            if self._sources_path.stat().st_size >= limit:
+            if self._sources_path.stat().st_size >= self._limit:
                 self._sources_path.unlink()
                 self._sources, self._number, self._seen = set(), 0, {}
 
@@ -175,8 +206,8 @@ class JsonlSink(Sink):
                 self._number += 1
                 lines.append(f'{{"source": {self._number}, {text}\n')
         if lines:
-            with open(self._sources_path, "a", encoding="utf-8") as file:
-                file.writelines(lines)
+            with contextlib.closing(Appended(self._sources_path)) as file:
+                file.append("".join(lines).encode())
 
 
 def _told(source: Source) -> str:
