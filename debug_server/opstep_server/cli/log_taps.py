@@ -186,7 +186,7 @@ class _Log:
         if not self._args.keep:
             await self._debugger.set_taps(Settings(), who=_WHO)
         await self._debugger.close_taps()
-        self._reports.write(self._directories)
+        await self._reports.write_last(self._directories)
 
     def _take(self, event: Event) -> None:
         self._reports.take(event)

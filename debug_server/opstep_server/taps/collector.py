@@ -54,7 +54,7 @@ class Collector:
         # Not by leaving: the taps stay in the processes, for when it comes again.
         await self._debugger.close_taps()
         await self._hub.close()
-        self._write_counts()
+        await self._reports.write_last(self._directories)
 
     @property
     def executors(self) -> int:
@@ -78,8 +78,10 @@ class Collector:
                 if executor := next((e for e in self._debugger.executors if e.id == id), None):
                     self._reports.note(executor, [status])
             self._reports.poll()
-            self._write_counts()
+            self._reports.write(self._directories)
 
-    def _write_counts(self) -> None:
+    @property
+    def _directories(self) -> list[str]:
+        """Those that get counts."""
         sinks = [each for each in self._debugger.sinks if each.kind == "jsonl"]
-        self._reports.write([each.path for each in sinks if each.path != "-"])
+        return [each.path for each in sinks if each.path != "-"]

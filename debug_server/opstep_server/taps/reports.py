@@ -9,8 +9,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from opstep_server.model import Event, Executor, ExecutorJoined, ExecutorLost, TapsChanged
+from opstep_server.taps.aside import Aside
 from opstep_server.wire import debug_pb2 as pb
 
 # Of processes that are gone for a while, so many are known one by one: one that comes back goes on
@@ -21,6 +23,8 @@ GONE_SECONDS = 60.0
 MAX_TOLD = 100
 # A tap that is bound to nothing may be so only until the next program is compiled.
 SETTLE_SECONDS = 1.0
+# How long a disk may take for the last counts.
+LAST_SECONDS = 2.0
 COUNTS = tuple(field.name for field in pb.TapCounts.DESCRIPTOR.fields if field.name != "uid")
 _WORDS = {"at_exit": "at exit", "queue_full": "queue full", "too_large": "too large"}
 
@@ -36,6 +40,30 @@ class _Known:
     told: set[str] = field(default_factory=set)
 
 
+class _Files:
+    """`counts.json` of directories; used by one thread at a time."""
+
+    def __init__(self) -> None:
+        # By directory, what is in it.
+        self._written: dict[str, str] = {}
+
+    def write(self, counts: dict[str, dict[str, int]], directories: Sequence[str]) -> None:
+        """Whole or not at all. What cannot be written is tried again later."""
+        text = json.dumps(counts)
+        self._written = {path: self._written[path] for path in directories if path in self._written}
+        for directory in directories:
+            path = os.path.join(directory, "counts.json")
+            if not counts or (self._written.get(directory) == text and os.path.exists(path)):
+                continue
+            now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
+            with contextlib.suppress(OSError):
+                os.makedirs(directory, exist_ok=True)
+                with open(f"{path}.new", "w", encoding="utf-8") as file:
+                    file.write(json.dumps({"time": now, "taps": counts}, indent=1) + "\n")
+                os.replace(f"{path}.new", path)
+                self._written[directory] = text
+
+
 class Reports:
     def __init__(self, tell: Callable[[str], None], *, early: bool = False) -> None:
         """`early`: also what is said of processes that have not run anything yet."""
@@ -49,7 +77,8 @@ class Reports:
         # The executor of each process; one that came back may be here before the old one is lost.
         self._here: dict[str, int] = {}
         self._sums: dict[str, dict[str, int]] = {}
-        self._written: dict[str, str] = {}
+        self._files = _Files()
+        self._disk: Aside[None] = Aside()
 
     def take(self, event: Event) -> None:
         if isinstance(event, TapsChanged):
@@ -126,21 +155,13 @@ class Reports:
         ]
 
     def write(self, directories: Sequence[str]) -> None:
-        """`counts.json`, whole or not at all. What cannot be written is tried again later."""
-        counts = self.counts()
-        self._written = {path: self._written[path] for path in directories if path in self._written}
-        for directory in directories:
-            text = json.dumps(counts)
-            path = os.path.join(directory, "counts.json")
-            if not counts or (self._written.get(directory) == text and os.path.exists(path)):
-                continue
-            now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
-            with contextlib.suppress(OSError):
-                os.makedirs(directory, exist_ok=True)
-                with open(f"{path}.new", "w", encoding="utf-8") as file:
-                    file.write(json.dumps({"time": now, "taps": counts}, indent=1) + "\n")
-                os.replace(f"{path}.new", path)
-                self._written[directory] = text
+        """`counts.json`, without waiting for it; to be called now and then."""
+        self._disk.start(partial(self._files.write, self.counts(), tuple(directories)))
+
+    async def write_last(self, directories: Sequence[str], seconds: float = LAST_SECONDS) -> None:
+        """Waits until it is written, but no longer than that."""
+        work = partial(self._files.write, self.counts(), tuple(directories))
+        await self._disk.finish(work, seconds)
 
     def _tell_message(self, known: _Known) -> None:
         status = known.status

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from opstep_server.taps import config
+from opstep_server.taps.aside import Aside
 from opstep_server.taps.settings import Settings
 
 LOOK_SECONDS = 0.5
@@ -18,26 +19,36 @@ class Watched:
         self._path = path
         self._tell = tell
         self._stamp = _stamp(path)
+        self._disk: Aside[Settings | config.ConfigError | None] = Aside()
         self.settings = config.read(path)
 
     def look(self) -> Settings | None:
-        """What it says now, if it has changed; a bad new version leaves the old one in force."""
+        """What it says, if it has changed; a bad new version leaves the old one in force.
+
+        To be called now and then: it never waits for a disk, so a change is seen by a later call.
+        """
+        settings = self._disk.take()
+        self._disk.start(self._read)
+        if isinstance(settings, config.ConfigError):
+            self._tell(f"{settings}; the taps stay as they were")
+            return None
+        if settings is None or settings == self.settings:
+            return None
+        self.settings = settings
+        number = len(settings.taps)
+        self._tell(f"{self._path} has changed: {number} tap{'' if number == 1 else 's'}")
+        return settings
+
+    def _read(self) -> Settings | config.ConfigError | None:
         stamp = _stamp(self._path)
         # Editors take it away for a moment.
         if stamp is None or stamp == self._stamp:
             return None
         self._stamp = stamp
         try:
-            settings = config.read(self._path)
+            return config.read(self._path)
         except config.ConfigError as error:
-            self._tell(f"{error}; the taps stay as they were")
-            return None
-        if settings == self.settings:
-            return None
-        self.settings = settings
-        number = len(settings.taps)
-        self._tell(f"{self._path} has changed: {number} tap{'' if number == 1 else 's'}")
-        return settings
+            return error
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
