@@ -208,7 +208,7 @@ class Relay:
             elif kind == "set_taps":
                 reply = pb.Reply(taps=await self._set_taps(command.set_taps))
             elif kind == "drop_taps":
-                await self._hub.drop_taps(command.drop_taps)
+                await self._hub.drop_taps(command.drop_taps, self._executor)
                 reply = pb.Reply(done=pb.Done())
             elif kind in ("set_presence", "detach") or self._is_answered(command):
                 reply = pb.Reply(done=pb.Done())

@@ -33,6 +33,7 @@ from opstep_server.model import (
     ThreadEnded,
 )
 from opstep_server.roster import Roster
+from opstep_server.taps import ending
 from opstep_server.taps.shared import Taps, Wanted
 from opstep_server.transport import Server
 from opstep_server.wire import debug_pb2 as pb
@@ -191,10 +192,26 @@ class Hub:
                 else:
                     self._tap_statuses(executor, reply.taps.statuses)
 
-    async def drop_taps(self, drop: pb.DropTaps) -> None:
-        """Also those that somebody else has set; in all executors."""
-        self.taps.remove(drop.uids)
-        await self.to_all(lambda: pb.Command(drop_taps=drop))
+    async def drop_taps(self, drop: pb.DropTaps, only: Executor | None = None) -> None:
+        """Also those that somebody else has set; in all executors, or in one."""
+        executors = self.roster.executors
+        await self.end_taps(drop.uids, executors if only is None else [only])
+        if only is None:
+            self.taps.remove(drop.uids)
+            await self.to_all(lambda: pb.Command(drop_taps=drop))
+        else:
+            self.taps.remove_from(only, drop.uids, [each for each in executors if each != only])
+            await only.ask(pb.Command(drop_taps=drop))
+
+    async def end_taps(self, uids: Sequence[str], executors: Sequence[Executor]) -> None:
+        """Before they are removed: waits for what is on the way, and takes the last counts."""
+        mine = [uid for uid in uids if self.taps.owner(uid)]
+        if not mine:
+            return
+        self.taps.silence(mine, executors)
+        await self.push_taps()
+        async for executor, statuses in ending.last_words(executors, mine):
+            self._tap_statuses(executor, statuses)
 
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
         """Raises what an executor answered when none of them could do it."""
@@ -364,7 +381,7 @@ class Hub:
             self.taps.replace(_PROGRAMS, wanted, collected)
             await self.push_taps()
 
-        return Requests(collected, push)
+        return Requests(collected, push, self.end_taps)
 
     def _tell_console(self, text: str) -> None:
         self._emit(Output("console", f"{text}\n"))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import getpass
 import os
 import socket
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from opstep_server.hub import Hub
-from opstep_server.model import DebuggerError, Executor
+from opstep_server.model import Executor
+from opstep_server.taps import ending
 from opstep_server.taps.latest import Latest
 from opstep_server.taps.shared import Wanted
 from opstep_server.wire import debug_pb2 as pb
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
     from opstep_server.taps.settings import Settings, SinkSettings
     from opstep_server.taps.sinks.base import Sink
 
-# An executor that does not say what it has within this time is left out.
-LIST_SECONDS = 2.0
-# How long records may be on their way when taps end.
-LAST_SECONDS = 2.0
-POLL_SECONDS = 0.05
 # Views show the newest records: more of them cost the run, and nobody sees them.
 VIEW_RECORDS = 5000.0
 # What is set for views has an owner of its own beside what the user logs.
@@ -67,7 +60,7 @@ class Tapping:
         from opstep_server.taps.requests import Requests
 
         assert self._collected is not None
-        self._hub.tap_requests = Requests(self._collected, self._push)
+        self._hub.tap_requests = Requests(self._collected, self._push, self._hub.end_taps)
 
     @property
     def sink_counts(self) -> dict[str, Counts]:
@@ -91,41 +84,36 @@ class Tapping:
             for name, sink in sinks:
                 self._collected.also(name, sink)
             self._collected.only = only.hello.identity if only is not None else ""
+        self._hub.taps.bring_back(self._user)
         await self._push(self._collected.use(settings))
         return self.taps
 
-    async def stop_taps(self, seconds: float = LAST_SECONDS) -> list[tuple[int, pb.TapStatus]]:
+    async def stop_taps(
+        self, seconds: float = ending.LAST_SECONDS
+    ) -> list[tuple[int, pb.TapStatus]]:
         """Nothing new is recorded; waits for what is on the way, and says what was counted."""
         if self._collected is None:
             return []
         await self._push(self._collected.stop())
-        mine = {status.uid for _, status in self.taps}
-        end = time.monotonic() + seconds
-        while True:
-            found = [
-                (executor.id, status)
-                for executor, told in await self.list_taps()
-                for status in told.statuses
-                if status.uid in mine
-            ]
-            if time.monotonic() >= end or not any(s.counts.waiting for _, s in found):
-                return found
-            await asyncio.sleep(POLL_SECONDS)
+        mine = [status.uid for _, status in self.taps]
+        found: dict[int, list[pb.TapStatus]] = {}
+        words = ending.last_words(self._hub.roster.executors, mine, seconds)
+        async for executor, statuses in words:
+            found[executor.id] = statuses or found.get(executor.id, [])
+        return [(id, status) for id, statuses in found.items() for status in statuses]
 
     async def list_taps(self) -> list[tuple[Executor, pb.TapStatuses]]:
         """All there are, whoever set them, with what was changed of late."""
         found = []
         for executor in self._hub.roster.executors:
             # One that does not answer is left out.
-            with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
-                asked = executor.ask(pb.Command(list_taps=pb.ListTaps()))
-                reply = await asyncio.wait_for(asked, LIST_SECONDS)
-                found.append((executor, reply.taps))
+            if (told := await ending.listed(executor)) is not None:
+                found.append((executor, told))
         return found
 
-    async def drop_taps(self, uids: Sequence[str], who: str) -> None:
-        """Removes these, whoever set them."""
-        await self._hub.drop_taps(pb.DropTaps(uids=uids, who=who))
+    async def drop_taps(self, uids: Sequence[str], who: str, only: Executor | None = None) -> None:
+        """Removes these, whoever set them, in all processes or in one."""
+        await self._hub.drop_taps(pb.DropTaps(uids=uids, who=who), only)
 
     async def watch(self, every: int, who: str) -> Latest:
         """Keeps the newest statistics of all that ops make, in every Nth run, until `unwatch`."""

@@ -195,3 +195,26 @@ def test_a_program_taps_itself_under_a_collector(folder: Path) -> None:
     said = run(str(PROGRAMS / "taps_itself.py"), "main", cwd=folder, OPSTEP_TAPS="taps.toml")
     assert said.returncode == 0, said.stderr
     assert [one["tap"] for one in records(folder / "logs")].count("mine") == 111
+
+
+REMOVED = """\
+import numpy as np, opstep
+from opstep import layers
+main = opstep.Program("main")
+with opstep.program_guard(main, opstep.Program("startup")):
+    y = layers.relu(layers.data("x", shape=[4]))
+exe = opstep.Executor()
+tap = opstep.debug.tap("relu", to="logs")
+for _ in range(2000):
+    exe.run(main, feed={"x": np.ones(4, np.float32)}, fetch_list=[y])
+tap.remove()
+"""
+
+
+def test_what_is_on_the_way_when_a_tap_is_removed_still_comes(tmp_path: Path) -> None:
+    (tmp_path / "removed.py").write_text(REMOVED)
+    said = run("removed.py", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    (counts,) = json.loads((tmp_path / "logs" / "counts.json").read_text())["taps"].values()
+    assert (counts["produced"], counts["delivered"], counts["waiting"]) == (2000, 2000, 0)
+    assert len(records(tmp_path / "logs")) == 2000

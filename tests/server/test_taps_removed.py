@@ -163,3 +163,31 @@ def test_sources_of_taps_that_never_come_back_are_forgotten(tmp_path: Path) -> N
             await executor.close()
 
     asyncio.run(run())
+
+
+def test_a_tap_is_removed_from_one_process_only(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with shared(tmp_path) as (hub, address):
+            user = Debugger(hub, present=False)
+            await user.set_taps(settings(tmp_path), who="ada")
+            first, second = Tapped(address, identity="a"), Tapped(address, identity="b")
+            await first.connect()
+            await second.connect()
+            await until(lambda: len(user.executors) == 2)
+            one = next(each for each in user.executors if each.hello.identity == "a")
+            uid = hub.taps.message(one).taps[0].uid
+            await user.drop_taps([uid], "bob", one)
+            assert [list(each.uids) for each in first.of("drop_taps")] == [[uid]]
+            assert not second.of("drop_taps")
+            assert not any(tap.disabled for tap in second.of("set_taps")[-1].taps)
+            # What was on the way was waited for.
+            assert [tap.disabled for tap in first.of("set_taps")[-1].taps] == [True, False]
+            await hub.push_taps()
+            assert (names(first), names(second)) == (["fc*"], ["convs", "fc*"])
+            await user.set_taps(settings(tmp_path), who="ada")
+            assert names(first) == ["convs", "fc*"]
+            await user.close()
+            await first.close()
+            await second.close()
+
+    asyncio.run(run())

@@ -28,7 +28,7 @@ POLL_SECONDS = 0.25
 # How long a server may take to pass on its processes.
 FIRST_SECONDS = 2.0
 _WHO = who("opstep log")
-_HEAD = ("NAME", "UID", "OPS", "PRODUCED", "DELIVERED", "SET BY", "STATE")
+_HEAD = ("PROCESS", "NAME", "UID", "OPS", "PRODUCED", "DELIVERED", "SET BY", "STATE")
 
 
 def main(words: list[str]) -> int:
@@ -210,7 +210,8 @@ class _Log:
         rows: list[tuple[str, ...]] = [_HEAD]
         for executor, told in await self._debugger.list_taps():
             if self._executor in (None, executor):
-                rows += [_row(status) for status in told.statuses]
+                process = f"{executor.hello.host}:{executor.pid}"
+                rows += [(process, *_row(status)) for status in told.statuses]
         for line in render.table(rows, indent=""):
             print(line)
         return 0
@@ -226,7 +227,7 @@ class _Log:
         if not found:
             there = ", ".join(sorted(set(known))) or "none"
             raise DebuggerError(f"there is no tap {' or '.join(names)}: there are {there}")
-        await self._debugger.drop_taps(list(found), _WHO)
+        await self._debugger.drop_taps(list(found), _WHO, self._executor)
         print(f"removed {', '.join(found.values())}")
         return 0
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from opstep_server.access import Endpoint
 from opstep_server.debugger import Debugger
 from opstep_server.hub import Hub
+from opstep_server.model import Event, TapsChanged
 from opstep_server.tapping import who
 from opstep_server.taps.reports import Reports
 from opstep_server.taps.settings import Settings
@@ -34,7 +35,9 @@ class Collector:
         self._hub = Hub()
         self._reports = Reports(tell)
         self._debugger = Debugger(self._hub, present=False)
-        self._debugger.subscribe(self._reports.take)
+        # Where counts go though the sink may be gone by then, with the tap of a program.
+        self._last: set[str] = set()
+        self._debugger.subscribe(self._take)
         self._debugger.replay()
         self._debugger.share()
         self._watching: asyncio.Task[None] | None = None
@@ -54,7 +57,7 @@ class Collector:
         # Not by leaving: the taps stay in the processes, for when it comes again.
         await self._debugger.close_taps()
         await self._hub.close()
-        await self._reports.write_last(self._directories)
+        await self._reports.write_last(sorted({*self._last, *self._directories}))
 
     @property
     def executors(self) -> int:
@@ -78,7 +81,13 @@ class Collector:
                 if executor := next((e for e in self._debugger.executors if e.id == id), None):
                     self._reports.note(executor, [status])
             self._reports.poll()
-            self._reports.write(self._directories)
+            self._reports.write(sorted({*self._last, *self._directories}))
+            self._last.clear()
+
+    def _take(self, event: Event) -> None:
+        self._reports.take(event)
+        if isinstance(event, TapsChanged):
+            self._last.update(self._directories)
 
     @property
     def _directories(self) -> list[str]:

@@ -20,10 +20,15 @@ _OWN = ("uid", "remove", "directory")
 
 class Requests:
     def __init__(
-        self, collected: Collected, push: Callable[[Sequence[Wanted]], Awaitable[None]]
+        self,
+        collected: Collected,
+        push: Callable[[Sequence[Wanted]], Awaitable[None]],
+        end: Callable[[Sequence[str], Sequence[Executor]], Awaitable[None]],
     ) -> None:
+        """`end` waits for what is on the way of taps that are to go."""
         self._collected = collected
         self._push = push
+        self._end = end
 
     async def answer(self, executor: Executor, text: str) -> str:
         """The tap's uid; raises DebuggerError when it cannot be had."""
@@ -36,6 +41,7 @@ class Requests:
             if not isinstance(uid, str) or known is None:
                 raise DebuggerError("there is no such tap any more: set it again")
             if said.get("remove"):
+                await self._end([uid], [executor])
                 await self._push(self._collected.forget(uid))
                 return uid
             keys = {**known.said, **keys}

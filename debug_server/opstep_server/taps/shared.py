@@ -105,6 +105,10 @@ class Taps:
         self._owners: dict[str, _Owner] = {}
         self._by_uid: dict[str, str] = {}
         self._once: set[str] = set()
+        # In which processes, by identity, taps are silent until what is on the way has come; and in
+        # which somebody took them away, though others still have them.
+        self._silent: set[tuple[str, str]] = set()
+        self._away: set[tuple[str, str]] = set()
         self._streams: dict[int, _Stream] = {}
         self._statuses: dict[str, dict[int, pb.TapStatus]] = {}
         # Told when a sink has taken records that the executor, which is gone, had given up.
@@ -147,12 +151,40 @@ class Taps:
                 owner.taker.removed(mine)
         self._index()
 
+    def silence(self, uids: Sequence[str], executors: Sequence[Executor]) -> None:
+        """Until they are removed, nothing new is recorded there."""
+        self._silent |= {(uid, each.hello.identity) for uid in uids for each in executors}
+
+    def remove_from(
+        self, executor: Executor, uids: Sequence[str], others: Sequence[Executor]
+    ) -> None:
+        """There only; altogether when none of the others has it."""
+        here = executor.hello.identity
+        wanted = {each.tap.uid: each for owner in self._owners.values() for each in owner.taps}
+        self._away |= {(uid, here) for uid in uids}
+        for uid in uids:
+            self._statuses.get(uid, {}).pop(executor.id, None)
+        left = {
+            uid
+            for uid in uids
+            if uid in wanted
+            and not wanted[uid].identity
+            and any((uid, each.hello.identity) not in self._away for each in others)
+        }
+        self.remove([uid for uid in uids if uid not in left])
+
+    def bring_back(self, owner: str) -> None:
+        """His settings have changed: what was taken away somewhere is set there again."""
+        self._away = {each for each in self._away if self.owner(each[0]) != owner}
+
     def _index(self) -> None:
         self._by_uid = {
             wanted.tap.uid: name for name, owner in self._owners.items() for wanted in owner.taps
         }
         for uid in self._statuses.keys() - self._by_uid.keys():
             del self._statuses[uid]
+        self._silent = {each for each in self._silent if each[0] in self._by_uid}
+        self._away = {each for each in self._away if each[0] in self._by_uid}
         over = self._once - self._by_uid.keys()
         self._once = {
             each.tap.uid for owner in self._owners.values() for each in owner.taps if each.once
@@ -174,9 +206,13 @@ class Taps:
         """All that it is to have; None when taps were never spoken of."""
         if not self._used:
             return None
-        wanted = (each for owner in self._owners.values() for each in owner.taps)
-        mine = [each.tap for each in wanted if each.identity in ("", executor.hello.identity)]
-        return pb.SetTaps(server=self.server, taps=mine)
+        here = executor.hello.identity
+        message = pb.SetTaps(server=self.server)
+        for wanted in (each for owner in self._owners.values() for each in owner.taps):
+            if wanted.identity in ("", here) and (wanted.tap.uid, here) not in self._away:
+                message.taps.append(wanted.tap)
+                message.taps[-1].disabled |= (wanted.tap.uid, here) in self._silent
+        return message
 
     def owner(self, uid: str) -> str:
         return self._by_uid.get(uid, "")
