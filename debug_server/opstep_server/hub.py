@@ -90,6 +90,10 @@ class Hub:
             self.come(user)
         return user
 
+    @property
+    def user_count(self) -> int:
+        return len(self._users)
+
     def come(self, user: str) -> None:
         """From now on he is present."""
         self._present.add(user)
@@ -195,12 +199,19 @@ class Hub:
     async def drop_taps(self, drop: pb.DropTaps, only: Executor | None = None) -> None:
         """Also those that somebody else has set; in all executors, or in one."""
         executors = self.roster.executors
-        await self.end_taps(drop.uids, executors if only is None else [only])
+        where = executors if only is None else [only]
+        await self.end_taps(drop.uids, where)
+        for executor in where:
+            gone = self.taps.known(executor, drop.uids)
+            for status in gone:
+                status.ended = ending.REMOVED + drop.who
+            self._tap_statuses(executor, gone)
         if only is None:
             self.taps.remove(drop.uids)
             await self.to_all(lambda: pb.Command(drop_taps=drop))
         else:
-            self.taps.remove_from(only, drop.uids, [each for each in executors if each != only])
+            others = [each for each in executors if each != only]
+            self.taps.remove_from(only, drop.uids, others)
             await only.ask(pb.Command(drop_taps=drop))
 
     async def end_taps(self, uids: Sequence[str], executors: Sequence[Executor]) -> None:
@@ -355,6 +366,10 @@ class Hub:
     def _tap_statuses(self, executor: Executor, statuses: Sequence[pb.TapStatus]) -> None:
         for owner, mine in self.taps.report(executor, statuses).items():
             self._emit_to(owner, TapsChanged(executor, mine))
+        # Somebody else's server says so: they are not to be set there again.
+        if gone := [each.uid for each in statuses if each.ended.startswith(ending.REMOVED)]:
+            others = [each for each in self.roster.executors if each != executor]
+            self.taps.remove_from(executor, gone, others)
 
     def _tap_late(self, executor: Executor, owner: str, status: pb.TapStatus) -> None:
         self._emit_to(owner, TapsChanged(executor, [status]))

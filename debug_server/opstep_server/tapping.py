@@ -55,6 +55,11 @@ class Tapping:
         """Those of the settings, and those that programs asked for."""
         return self._collected.sinks if self._collected is not None else []
 
+    @property
+    def is_alone(self) -> bool:
+        """Nobody else has come to the processes through this one."""
+        return self._hub.user_count <= 1
+
     def answer_programs(self) -> None:
         """What programs ask for goes to the sinks of this user, if they say nothing else."""
         from opstep_server.taps.requests import Requests

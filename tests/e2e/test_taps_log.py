@@ -127,6 +127,37 @@ def test_patterns_that_match_nothing_are_said_with_the_nearest(tmp_path: Path) -
         script.finish()
 
 
+def test_what_is_wrong_is_said_however_short_it_was(tmp_path: Path) -> None:
+    with Script(tmp_path) as script:
+        script.ready()
+        said = opstep("log", str(script.pid), "tahn", "--for", "300ms", cwd=tmp_path)
+        assert "opstep: tap tahn: no op matches 'tahn'; nearest: tanh\n" in said.stderr
+        script.finish()
+
+
+def test_a_logger_whose_tap_is_removed_ends(tmp_path: Path) -> None:
+    with Script(tmp_path) as script:
+        script.ready()
+        pid = str(script.pid)
+
+        def remove(log: Command, name: str) -> None:
+            assert opstep("log", pid, "--remove", name, cwd=tmp_path).returncode == 0
+            log.says(f"opstep: tap {name} has ended: it was removed by ")
+            assert log.process.wait(20) == 0
+            counted = counts(tmp_path / name)[name]
+            assert adds_up(counted)
+            assert counted["delivered"] == len(records(tmp_path / name))
+
+        with Command("log", pid, "tanh", "--to", "one", "--name", "one", cwd=tmp_path) as one:
+            assert wait_until(lambda: len(records(tmp_path / "one")) > 0)
+            # It goes through the first one.
+            with Command("log", pid, "tanh", "--to", "two", "--name", "two", cwd=tmp_path) as two:
+                assert wait_until(lambda: len(records(tmp_path / "two")) > 0)
+                remove(two, "two")
+            remove(one, "one")
+        script.finish()
+
+
 def test_the_file_is_followed(tmp_path: Path) -> None:
     text = '[sinks.main]\nkind = "jsonl"\npath = "logs"\n[[tap]]\nname = "t"\nops = "tanh"\n'
     (tmp_path / "taps.toml").write_text(text + "every = 5\n")

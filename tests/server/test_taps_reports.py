@@ -73,3 +73,25 @@ def test_a_tap_that_always_says_something_else_is_not_heard_for_ever() -> None:
         later(made, 10 * number)
         later(made, 10 * number + 5)
     assert len(told) == reports.MAX_TOLD
+
+
+def test_all_are_lost_when_nobody_has_one() -> None:
+    made = Reports(lambda text: None)
+    lost = status(3)
+    lost.counts.delivered, lost.counts.sink = 0, 3
+    made.take(TapsChanged(executor(0), [status()]))
+    assert not made.all_lost
+    made.take(TapsChanged(executor(0), [lost]))
+    assert made.all_lost
+    made.take(TapsChanged(executor(1), [status(1)]))
+    assert not made.all_lost
+
+
+def test_why_there_was_nothing_is_told_before_the_end() -> None:
+    told: list[str] = []
+    made = Reports(told.append)
+    made.take(TapsChanged(executor(0), [status(message="no op matches 'c'")]))
+    over = status()
+    over.ended = "its 0.3 s are over"
+    made.take(TapsChanged(executor(0), [over]))
+    assert told == ["tap convs: no op matches 'c'", "tap convs has ended: its 0.3 s are over"]

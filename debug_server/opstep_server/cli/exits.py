@@ -5,6 +5,8 @@ from __future__ import annotations
 from opstep_server.wire import debug_pb2 as pb
 
 FAULT = 1
+# Of `opstep log`: there were records, and none was written.
+LOST = 1
 WRONG = 2
 
 _TABLE = (

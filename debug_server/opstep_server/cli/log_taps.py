@@ -19,6 +19,7 @@ from opstep_server.cli.log_settings import settings
 from opstep_server.debugger import Debugger, DebuggerError, Event, Executor, ExecutorLost
 from opstep_server.model import ExecutorJoined
 from opstep_server.tapping import who
+from opstep_server.taps import ending
 from opstep_server.taps.reports import Reports
 from opstep_server.taps.settings import Settings
 from opstep_server.taps.watched import Watched
@@ -28,7 +29,7 @@ POLL_SECONDS = 0.25
 # How long a server may take to pass on its processes.
 FIRST_SECONDS = 2.0
 _WHO = who("opstep log")
-_HEAD = ("PROCESS", "NAME", "UID", "OPS", "PRODUCED", "DELIVERED", "SET BY", "STATE")
+_HEAD = ("NAME", "UID", "OPS", "PRODUCED", "DELIVERED", "SET BY", "STATE")
 
 
 def main(words: list[str]) -> int:
@@ -141,6 +142,9 @@ class _Log:
         out = sys.stdout if self._directories else sys.stderr
         for line in self._reports.table():
             print(line, file=out)
+        if self._reports.all_lost:
+            _tell("all records were lost")
+            return exits.LOST
         return 0
 
     async def _set(self, wanted: Settings) -> None:
@@ -167,7 +171,9 @@ class _Log:
 
     def _over(self) -> bool:
         """All taps have ended; with a server, others may still come."""
-        return self._reports.ended and self._pid is not None
+        # Others may log through this one, also whoever removed its taps.
+        needed = self._reports.ended_by(ending.REMOVED) and not self._debugger.is_alone
+        return self._reports.ended and self._pid is not None and not needed
 
     async def _finish(self) -> None:
         executors = {each.id: each for each in self._debugger.executors}
@@ -183,6 +189,7 @@ class _Log:
         for id, status in last:
             if id in executors and status.uid in mine:
                 self._reports.note(executors[id], [status])
+        self._reports.tell_rest()
         if not self._args.keep:
             await self._debugger.set_taps(Settings(), who=_WHO)
         await self._debugger.close_taps()
@@ -207,11 +214,13 @@ class _Log:
     # ---- other people's taps ---------------------------------------------------------------------
 
     async def _list(self) -> int:
-        rows: list[tuple[str, ...]] = [_HEAD]
+        # Of a server, each process has its own.
+        many = self._pid is None
+        rows: list[tuple[str, ...]] = [("PROCESS", *_HEAD) if many else _HEAD]
         for executor, told in await self._debugger.list_taps():
             if self._executor in (None, executor):
-                process = f"{executor.hello.host}:{executor.pid}"
-                rows += [(process, *_row(status)) for status in told.statuses]
+                process = (f"{executor.hello.host}:{executor.pid}",) if many else ()
+                rows += [(*process, *_row(status)) for status in told.statuses]
         for line in render.table(rows, indent=""):
             print(line)
         return 0

@@ -15,6 +15,8 @@ LIST_SECONDS = 2.0
 # How long records may be on their way when taps end.
 LAST_SECONDS = 2.0
 POLL_SECONDS = 0.05
+# How a status begins that says by whom the tap was taken away.
+REMOVED = "it was removed by "
 
 
 async def listed(executor: Executor) -> pb.TapStatuses | None:

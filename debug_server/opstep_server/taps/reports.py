@@ -101,6 +101,8 @@ class Reports:
             known = taps.setdefault(status.uid, _Known())
             counts = pb.TapCounts()
             counts.CopyFrom(status.counts if status.HasField("counts") else known.status.counts)
+            if status.ended and not counts.produced:
+                self._tell_message(known)  # Why there was nothing.
             if status.name:
                 known.status.CopyFrom(status)
             known.status.counts.CopyFrom(counts)
@@ -124,6 +126,24 @@ class Reports:
             del self._gone[process]
             for known in self._known.pop(process, {}).values():
                 _add(self._sums, known.status)
+
+    def tell_rest(self) -> None:
+        """It is over: what was wrong to the end is told, however short that was."""
+        for taps in self._known.values():
+            for known in taps.values():
+                self._tell_message(known)
+
+    def ended_by(self, why: str) -> set[str]:
+        """The uids of taps that have ended for a reason that begins so."""
+        taps = (each.items() for each in self._known.values())
+        return {uid for one in taps for uid, each in one if each.status.ended.startswith(why)}
+
+    @property
+    def all_lost(self) -> bool:
+        """There were records, and nobody has one or will have."""
+        counts = self.counts().values()
+        some = any(each["delivered"] or each["waiting"] for each in counts)
+        return not some and any(each["produced"] for each in counts)
 
     @property
     def ended(self) -> bool:

@@ -239,6 +239,11 @@ class Taps:
                 owners.setdefault(owner, []).append(status)
         return owners
 
+    def known(self, executor: Executor, uids: Sequence[str]) -> list[pb.TapStatus]:
+        """What it last said of these."""
+        found = (self._statuses.get(uid, {}).get(executor.id) for uid in uids)
+        return [status for status in found if status is not None]
+
     def _status(self, executor: Executor, uid: str) -> pb.TapStatus:
         """What is known of it; the executor may not have told of it on this stream."""
         owner = self._owners.get(self.owner(uid))
