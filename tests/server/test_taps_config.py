@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from opstep_server.cli import log_settings
+from opstep_server.cli.log_arguments import parse_log
 from opstep_server.taps import config, quantities
 from opstep_server.taps.toml_lines import Lines
 from opstep_server.wire import debug_pb2 as pb
@@ -277,7 +279,22 @@ def test_sizes(text: object, size: int) -> None:
     assert quantities.size(text) == size
 
 
-@pytest.mark.parametrize("wrong", ["", "-1s", "1", True, 0, [], "1h 2x", float("inf"), "m"])
+@pytest.mark.parametrize("wrong", ["", "-1s", "0", True, 0, [], "1h 2x", float("inf"), "m"])
 def test_no_durations(wrong: object) -> None:
     with pytest.raises(ValueError, match="is no duration"):
         quantities.seconds(wrong)
+
+
+def test_two_sinks_do_not_write_the_same_files() -> None:
+    text = '[sinks.a]\nkind = "jsonl"\npath = "logs"\n[sinks.b]\nkind = "jsonl"\npath = "./logs"\n'
+    with pytest.raises(
+        config.ConfigError, match=r"^taps\.toml:6: sink a writes to .*logs too: give each"
+    ):
+        config.parse(text)
+
+
+def test_options_mean_what_keys_mean() -> None:
+    made = log_settings.settings(parse_log(["1", "a", "--for", "10", "--histogram"]), ["."])
+    assert (made.taps[0].message.seconds, made.taps[0].message.histogram_bins) == (10, 64)
+    with pytest.raises(config.ConfigError, match="--histogram: 0 is no whole number from 1"):
+        log_settings.settings(parse_log(["1", "a", "--histogram", "0"]), ["."])

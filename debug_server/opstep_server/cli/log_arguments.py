@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from opstep_server.taps.keys import BY_NAME
+from opstep_server.taps.keys import BY_NAME, DEFAULT_BINS
 
 LOG_EPILOG = """\
 Without --to, records are printed. Ctrl-C ends it, takes its taps away and says how many records
@@ -97,10 +97,12 @@ def _fill(log: argparse.ArgumentParser) -> None:
         "--stats", action="store_true", help="statistics; so it is if nothing is said"
     )
     what.add_argument(
-        "--histogram", metavar="BINS", nargs="?", type=int, const=0,
+        "--histogram", metavar="BINS", nargs="?", type=int, const=DEFAULT_BINS,
         help="a histogram, of 64 bins if nothing is said",
     )  # fmt: skip
-    what.add_argument("--full", action="store_true", help="all elements")
+    what.add_argument(
+        "--full", action="store_true", help="all elements; statistics too only with --stats"
+    )
     what.add_argument("--inputs", action="store_true", help=_help("inputs"))
     what.add_argument("--outputs", action="store_true", help=_help("outputs"))
     when.add_argument("--if", dest="condition", metavar="COND", help=_help("condition"))
@@ -111,7 +113,11 @@ def _fill(log: argparse.ArgumentParser) -> None:
         help="a directory, JSON lines on stdout, or a kind of sink; may be repeated",
     )  # fmt: skip
     where.add_argument("--taps", metavar="FILE", help="the taps and sinks of this file")
-    where.add_argument("--keep", action="store_true", help="leave the taps there at the end")
+    where.add_argument(
+        "--keep",
+        action="store_true",
+        help="leave the taps there at the end; nobody writes their records until a collector comes",
+    )
     where.add_argument("--list", action="store_true", help="list all taps, whoever set them")
     where.add_argument(
         "--remove", metavar="NAME|UID", action="append", default=[],

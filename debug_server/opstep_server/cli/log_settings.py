@@ -29,7 +29,7 @@ def _taps(args: argparse.Namespace, bases: Sequence[str]) -> tuple[TapSettings, 
     what = [name for name in ("stats", "full") if getattr(args, name)]
     if args.histogram is not None:
         what.append("histogram")
-        said["bins"] = args.histogram or None
+        said["bins"] = args.histogram
     if args.samples is not None:
         what.append("samples")
     said["what"] = what or None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from opstep_server import expr
@@ -88,6 +88,7 @@ def settings(found: Mapping[str, object], base: str, at: At) -> Settings:
         sink(name, what, base, lambda path, name=name: at(("sinks", name, *path)))  # type: ignore[misc]
         for name, what in _table(found, "sinks", at).items()
     )
+    _check_paths(sinks, at)
     tables = found.get("tap", [])
     if not isinstance(tables, list):
         raise ConfigError(f"{at(('tap',))}a tap begins with [[tap]], in two pairs of brackets")
@@ -142,6 +143,20 @@ def sink(name: str, what: object, base: str, at: At) -> SinkSettings:
     except SinkError as error:
         raise ConfigError(f"{at(())}{error}") from None
     return found
+
+
+def _check_paths(sinks: Sequence[SinkSettings], at: At) -> None:
+    """Two that write the same files would each remove what the other one keeps."""
+    seen: dict[tuple[str, str], str] = {}
+    for each in sinks:
+        if each.kind != "jsonl" or each.path == "-":
+            continue
+        place = each.kind, os.path.realpath(each.path)
+        if (other := seen.setdefault(place, each.name)) != each.name:
+            raise ConfigError(
+                f"{at(('sinks', each.name, 'path'))}sink {other} writes to {each.path} too: "
+                "give each a path of its own"
+            )
 
 
 def sinks_to(place: str, base: str, *, full: bool = False) -> list[SinkSettings]:

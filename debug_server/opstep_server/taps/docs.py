@@ -58,7 +58,11 @@ one with a mistake leaves the old taps in force:
 
 What `opstep log` has set goes with it, also when it is killed. Taps of a file stay in the process
 when their collector ends, and go on when it comes again. Processes that a script starts log to the
-same place; where OPSTEP_SERVER names a debug server already, OPSTEP_TAPS is left aside.
+same place (with `spawn`, or as programs of their own; forked children log nothing); where
+OPSTEP_SERVER names a debug server already, OPSTEP_TAPS is left aside. After `opstep log --keep`
+nobody writes the records until a collector or another `opstep log` comes: up to the queue's limit
+they wait, the rest is dropped and counted. A file that cannot be read ends no run: it is said, with
+`running without taps`.
 
 ```toml
 [sinks.main]
@@ -90,7 +94,8 @@ BEFORE_SINKS = """
 ## Sinks
 
 In a file below `[sinks.NAME]`, with `kind`, `path` and the keys of that kind. A relative path
-begins where the file is, and may not leave that directory. `--to DIR` is `jsonl`, and with `--full`
+begins where the file is, and may not leave that directory; without `path` it is the kind's name,
+`jsonl` and so on. Two `jsonl` sinks have two paths. `--to DIR` is `jsonl`, and with `--full`
 also `tensors` below it; `--to -` is `jsonl` to the standard output; `--to KIND:PATH` is any of
 them.
 
@@ -107,6 +112,29 @@ another sink.
 """
 
 TAIL = """
+## What a process allows
+
+A process decides what taps may do in it, whatever a debug server asks for: by its environment, or
+with `opstep.debug.limit_taps(...)` before its first Executor.
+
+| environment | argument | meaning | if not said |
+|---|---|---|---|
+| `OPSTEP_TAP_ALLOW=conv*,fc*` | `allow=["conv*", "fc*"]` | only ops whose name or type matches | \
+all |
+| `OPSTEP_TAP_FULL=0` | `full_tensors=False` | whole tensors may be logged, or not | yes, unless \
+the policy is `log-only` |
+| `OPSTEP_TAP_CPU=0.05` | `cpu_share=0.05` | of one core's time; of taps that together take more, \
+the one that takes most is ended | no limit |
+| `OPSTEP_TAP_BYTES_PER_SECOND=10MB` | `bytes_per_second="10MB"` | likewise, of what they make | \
+no limit |
+| `OPSTEP_TAP_QUEUE=16MB` | `queue="16MB"` | what may wait to be sent, at least 64 KiB | 32 MiB |
+| `OPSTEP_AUDIT=audit.jsonl` | `audit="audit.jsonl"` | a JSON line for each change of a tap: who, \
+what and when | none |
+
+Where whole tensors may not be logged, as under `OPSTEP_POLICY=log-only`
+([attaching.md](attaching.md)), a tap takes at most 64 samples, and values and conditions may only
+use the op's own slots, without indexing. A tap that is not allowed ends at once and says why.
+
 ## What is written
 
 A directory of a `jsonl` sink:

@@ -106,19 +106,34 @@ def _listing(value: object) -> tuple[str, int]:
 # Which ops: exactly one of these.
 PLACES = (
     TapKey(
-        "ops", '"conv*"', "ops of that type, or whose names match; `grad:` takes gradients", text
+        "ops",
+        '"conv*"',
+        "ops of that type, or whose names match, also those of gradients and optimizers; "
+        "`grad:` takes gradients only",
+        text,
     ),
     TapKey("line", '"train.py:41"', "the ops that this line made", file_line),
     TapKey("variable", '"fc_0.w"', "the ops that write this variable", text),
     TapKey("gradient_of", '"fc_0.w"', "the ops that make the gradient of this variable", text),
     TapKey("op", "12", "the op of that number, in the first program", whole(0, (1 << 31) - 1)),
-    TapKey("listing", '"main:12"', "the op on that line of a program's listing", _listing),
+    TapKey(
+        "listing",
+        '"main:12"',
+        "the op on that line of a program's listing, whose line 1 is its heading",
+        _listing,
+    ),
 )
 TAP_KEYS = (
     TapKey("name", '"convs"', "what it is called in records and messages", text, "its place"),
     *PLACES,
     TapKey("gradients", "true", "with `line`: their gradients too", truth, "false"),
-    TapKey("what", '["stats"]', "of `stats`, `histogram`, `samples`, `full`", _what, '["stats"]'),
+    TapKey(
+        "what",
+        '["stats"]',
+        "of `stats`, `histogram`, `samples`, `full`; `full` alone has no statistics",
+        _what,
+        '["stats"]',
+    ),
     TapKey("outputs", "true", "the ops' outputs", truth, "true, unless other values are said"),
     TapKey("inputs", "true", "the ops' inputs", truth, "false"),
     TapKey("value", '"out[0, :8]"', "the value of this expression", _expression),

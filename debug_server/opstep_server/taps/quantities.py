@@ -23,7 +23,9 @@ _NUMBER = r"(\d+(?:\.\d+)?)"
 def seconds(value: object) -> float:
     """`"10m"`, `"1h30m"`, `"500ms"`, or a number of seconds."""
     found = 0.0
-    if isinstance(value, str) and re.fullmatch(rf"(?:{_NUMBER}\s*(?:ms|s|m|h|d)\s*)+", value):
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value):
+        found = float(value)
+    elif isinstance(value, str) and re.fullmatch(rf"(?:{_NUMBER}\s*(?:ms|s|m|h|d)\s*)+", value):
         pieces = re.findall(rf"{_NUMBER}\s*(ms|s|m|h|d)", value)
         found = sum(float(amount) * _SECONDS[unit] for amount, unit in pieces)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
