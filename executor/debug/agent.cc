@@ -58,8 +58,12 @@ std::shared_ptr<Session> Replace(Agent& agent, AgentOptions options) {
   static const int registered = std::atexit(DebugDisconnect);
   (void)registered;
   agent.used = true;
-  // Taps that are set stay, with the limits that they were set under.
-  if (!agent.taps || !agent.taps->any()) agent.taps = std::make_shared<Taps>(options.taps);
+  // Taps that are set stay, as far as the new limits allow them.
+  if (!agent.taps || !agent.taps->any()) {
+    agent.taps = std::make_shared<Taps>(options.taps);
+  } else {
+    agent.taps->Limit(options.taps);
+  }
   agent.session = std::make_shared<Session>(std::move(options), agent.taps);
   return agent.session;
 }

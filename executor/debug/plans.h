@@ -72,9 +72,10 @@ struct KnownPlan {
   std::vector<int> depth;                      // of each block
   std::vector<std::vector<OpFacts>> facts;     // by block and index
   std::vector<std::shared_ptr<LiveTap>> taps;  // bound to an op of it
-  int tapped = 0;                              // runs under way that a tap is to look at
-  bool armed = false;                          // every op is watched: someone steps or pauses
-  bool end_watched = false;                    // the last op is: someone wants to see the run's end
+  bool stale = false;        // taps have changed: it is bound anew when it is run next
+  int tapped = 0;            // runs under way that a tap is to look at
+  bool armed = false;        // every op is watched: someone steps or pauses
+  bool end_watched = false;  // the last op is: someone wants to see the run's end
 
   const OpFacts& At(const Activation& where) const {
     return facts[where.block][where.instruction->index];
@@ -97,6 +98,10 @@ class Plans {
   KnownPlan& Add(const Plan& plan);
   // Only those that are alive; the others are forgotten.
   void ForEach(const std::function<void(const Plan&, KnownPlan&)>& f);
+  bool IsNewest(const Plan& plan) const {
+    const auto it = newest_.find(plan.program_id);
+    return it != newest_.end() && it->second == plan.id;
+  }
   // The newest plan of a program, or null.
   std::shared_ptr<const Plan> OfProgram(uint32_t program_id);
 

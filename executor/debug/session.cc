@@ -86,6 +86,8 @@ void Session::Yield() {
     Leave(true);
     SetHook(nullptr);
     plans_.Clear();
+    // Runs that are under way still call it: taps are another session's now.
+    retired_ = true;
   }
   welcomed_.notify_all();
   channel_->Close();
@@ -94,6 +96,10 @@ void Session::Yield() {
 void Session::Close() {
   if (abandoned_) return;
   logs_.Close();
+  {
+    Lock lock(mutex_);
+    taps_->Stop();
+  }
   std::vector<uint64_t> left;
   const uint64_t lost = taps_->sender().Close(kLastRecords, &left);
   if (lost > 0) {
@@ -157,7 +163,13 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
     breakpoints_.Replace(wanted);
     if (MayStop(policy_)) faults_.Replace(welcome.exceptions());
     if (welcome.stop_on_entry() && MayStop(policy_)) stop_next_ = proto::STOP_ENTRY;
-    if (welcome.has_taps()) taps_->Replace(welcome.taps());
+    if (welcome.has_taps()) {
+      try {
+        taps_->Replace(welcome.taps());
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "opstep: taps could not be set: %s\n", error.what());
+      }
+    }
     taps_->sender().Connect(
         {[this](proto::FromExecutor&& message) { channel_->Send(std::move(message)); },
          [this] { return channel_->unsent(); }});
@@ -280,6 +292,7 @@ void Session::WaitForWelcome() {
 
 // Nothing of the debugger is left in the process but threads that are to wait.
 void Session::Leave(bool go_on) {
+  tap_answered_.notify_all();
   attached_ = connected_ = false;
   server_.clear();
   breakpoints_.Clear();
@@ -341,8 +354,13 @@ void Session::Bind(const Plan& plan, KnownPlan& known) {
   plans_.Watch(plan, known);
 }
 
+// A model that runs in many shapes has many plans, and runs wait meanwhile: taps find the older
+// ones when they are run next.
 void Session::BindAll() {
-  plans_.ForEach([&](const Plan& plan, KnownPlan& known) { Bind(plan, known); });
+  plans_.ForEach([&](const Plan& plan, KnownPlan& known) {
+    known.stale = !attached_ && !plans_.IsNewest(plan);
+    if (!known.stale) Bind(plan, known);
+  });
 }
 
 void Session::Arm(const Plan& plan, KnownPlan& known) {

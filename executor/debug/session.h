@@ -59,6 +59,7 @@ class Session final : public Hook,
   void BeforeOp(FrameEditor& frame) override;
   void AfterOp(FrameEditor& frame) override;
   void OnError(FrameEditor& frame, const Error& error) override;
+  void LeaveBlock(const FrameView& frame) override;
 
   void OnWelcome(const proto::Welcome& welcome) override;
   void OnCommand(const proto::Command& command) override;
@@ -131,6 +132,7 @@ class Session final : public Hook,
   const uint64_t id_;
   std::unique_ptr<Channel> channel_;
   std::atomic<bool> abandoned_{false};
+  std::atomic<bool> retired_{false};
   // There is a server and somebody uses it.
   std::atomic<bool> attached_{false};
   // Nobody waits for the first welcome any more.

@@ -90,7 +90,7 @@ ThreadState& Session::Announce(ThreadState& thread) {
 void Session::ThreadEnded(ThreadState& thread) {
   if (abandoned_) return;
   Lock lock(mutex_);
-  EndTaps(thread);
+  if (!retired_) EndTaps(thread);
   if (thread.announced) {
     proto::FromExecutor message;
     message.mutable_thread()->set_thread(thread.id);
@@ -103,7 +103,7 @@ void Session::ThreadEnded(ThreadState& thread) {
 }
 
 void Session::EnterBlock(const FrameView& frame) {
-  if (abandoned_) return;
+  if (abandoned_ || retired_) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
     // A body of a loop is entered often: with taps alone there is nothing new about it.
@@ -132,6 +132,7 @@ void Session::EnterBlock(const FrameView& frame) {
       if (!attached_ && !taps_->any()) return;
     }
     KnownPlan& known = Know(frame.plan(), std::move(python));
+    if (std::exchange(known.stale, false)) Bind(frame.plan(), known);
     if (starts || thread.taps_version != taps_->version()) StartTaps(thread, frame, known);
     if (!attached_) return;
     Announce(thread);
@@ -288,6 +289,7 @@ void Session::AfterOp(FrameEditor& frame) {
 }
 
 void Session::OnError(FrameEditor& frame, const Error& error) {
+  LeaveBlock(frame);
   if (!Debugs(frame)) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();

@@ -75,8 +75,19 @@ void Session::EndTaps(ThreadState& thread) {
   if (const std::shared_ptr<const Plan> plan = known->plan.lock()) plans_.Watch(*plan, *known);
 }
 
+// A run is over. Its watch bytes stay set only if the next one is looked at too: other threads that
+// run the plan pay for them.
+void Session::LeaveBlock(const FrameView& frame) {
+  if (frame.top().parent || abandoned_ || retired_) return;
+  ThreadState& thread = ThisThread();
+  Lock lock(mutex_);
+  if (thread.tapped == 0) return;
+  const KnownPlan* known = plans_.Find(thread.tapped);
+  if (known == nullptr || !taps_->Due(*known, frame.step() + 1)) EndTaps(thread);
+}
+
 void Session::RunTaps(const FrameView& frame) {
-  if (!taps_->any()) return;
+  if (!taps_->any() || retired_) return;
   const ThreadState& thread = ThisThread();
   std::shared_ptr<const OpWork> work;
   {
@@ -84,6 +95,12 @@ void Session::RunTaps(const FrameView& frame) {
     if (const KnownPlan* known = plans_.Find(frame.plan().id)) work = known->At(frame.top()).work;
   }
   if (work) taps_->Visit(frame.after() ? work->taps_after : work->taps_before, frame, thread.id);
+  if (!taps_->IsPatrolDue()) return;
+  Lock lock(mutex_);
+  if (!retired_ && taps_->Police(TapClock::now())) {
+    BindAll();
+    SendChanges();
+  }
 }
 
 }  // namespace opstep

@@ -44,6 +44,32 @@ void TapCounters::Fill(const std::string& uid, proto::TapCounts* counts) const {
                       counts->sink() - counts->unconfirmed() - counts->at_exit());
 }
 
+namespace {
+
+// What is not reached in ten years is never reached.
+constexpr double kLong = 3e8;
+
+TapClock::time_point DeadlineOf(const proto::Tap& tap, TapClock::time_point since) {
+  double seconds = kLong;
+  if (tap.seconds() > 0) seconds = std::min(seconds, tap.seconds());
+  TapClock::time_point end =
+      since + std::chrono::nanoseconds(static_cast<int64_t>(seconds / kNanosecond));
+  if (tap.until() <= 0) return end;
+  const double left = std::clamp(tap.until() - SecondsSince1970(), -kLong, kLong);
+  return std::min(
+      end, TapClock::now() + std::chrono::nanoseconds(static_cast<int64_t>(left / kNanosecond)));
+}
+
+}  // namespace
+
+LiveTap::LiveTap(proto::Tap tap, std::string server, std::shared_ptr<TapCounters> counters,
+                 TapClock::time_point since)
+    : spec(std::move(tap)),
+      server(std::move(server)),
+      counters(std::move(counters)),
+      since(since),
+      deadline(DeadlineOf(spec, since)) {}
+
 bool LiveTap::Due(uint64_t step) const {
   if (spec.disabled() || ended.load(std::memory_order_relaxed)) return false;
   if (spec.every() > 1 && step % spec.every() != 0) return false;
@@ -74,11 +100,12 @@ std::string LiveTap::Over(TapClock::time_point now) const {
   if (spec.count() > 0 && made_.load(std::memory_order_relaxed) >= spec.count()) {
     return Cat("it has made its ", spec.count(), spec.count() == 1 ? " record" : " records");
   }
+  if (now < deadline) return "";
   const double age = std::chrono::duration<double>(now - since).count();
   if (spec.seconds() > 0 && age >= spec.seconds()) {
     return Cat("its ", spec.seconds(), " s are over");
   }
-  if (spec.until() > 0 && SecondsSince1970() >= spec.until()) {
+  if (spec.until() > 0) {
     const auto at = static_cast<time_t>(spec.until());
     tm utc{};
     gmtime_r(&at, &utc);

@@ -29,7 +29,8 @@ struct LiveTap {
   const proto::Tap spec;
   const std::string server;
   const std::shared_ptr<TapCounters> counters;
-  const TapClock::time_point since;  // it was set
+  const TapClock::time_point since;     // it was set
+  const TapClock::time_point deadline;  // by its seconds or its date
   // It has ended for good; why is guarded by the session's lock.
   std::atomic<bool> ended{false};
   std::string why;
@@ -40,11 +41,7 @@ struct LiveTap {
   std::atomic<uint64_t> nanoseconds{0}, bytes{0};
 
   LiveTap(proto::Tap spec, std::string server, std::shared_ptr<TapCounters> counters,
-          TapClock::time_point since)
-      : spec(std::move(spec)),
-        server(std::move(server)),
-        counters(std::move(counters)),
-        since(since) {}
+          TapClock::time_point since);
 
   // Is it to look at this run of a program? Says the same each time it is asked.
   bool Due(uint64_t step) const;
@@ -66,6 +63,12 @@ struct TapPoint {
   proto::TapSource told;
   // The first run that it was met in, 0: none yet.
   mutable std::atomic<uint64_t> first_step{0};
+  // Of that run on, is this one among the first so many?
+  bool IsAmongFirst(uint64_t step, uint64_t first) const {
+    uint64_t unset = 0;
+    first_step.compare_exchange_strong(unset, step);
+    return step - first_step.load() < first;
+  }
 
   TapPoint(std::shared_ptr<TapCounters> counters, proto::TapSource told)
       : counters(std::move(counters)), told(std::move(told)) {}

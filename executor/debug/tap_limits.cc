@@ -1,34 +1,65 @@
 #include "debug/tap_limits.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <ctime>
+#include <set>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "debug/matching.h"
 
 namespace opstep {
 namespace {
 
-constexpr size_t kKept = 200;
+bool HasSlot(const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
+             const std::string& name) {
+  return std::any_of(slots.begin(), slots.end(),
+                     [&](const proto::Slot& slot) { return slot.name() == name; });
+}
 
-std::string Now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  const auto at = static_cast<time_t>(ms / 1000);
-  tm utc{};
-  gmtime_r(&at, &utc);
-  char text[32];
-  const size_t end = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  std::snprintf(text + end, sizeof text - end, ".%03dZ", static_cast<int>(ms % 1000));
-  return text;
+// Every name in it, and every part that cuts something out of a value.
+void Check(const proto::Expr& expr, const proto::OpDesc& op, bool parts) {
+  static const std::set<std::string> kNone = {"step", "iteration", "op", "block", "nan", "inf"};
+  const auto all = [&](const auto& exprs) {
+    for (const proto::Expr& each : exprs) Check(each, op, parts);
+  };
+  switch (expr.node_case()) {
+    case proto::Expr::kName: {
+      const std::string& name = expr.name();
+      const bool attr = std::any_of(op.attrs().begin(), op.attrs().end(),
+                                    [&](const proto::Attr& a) { return a.name() == name; });
+      OPSTEP_CHECK(
+          attr || kNone.contains(name) || HasSlot(op.inputs(), name) || HasSlot(op.outputs(), name),
+          "this process lets only the op's own values be logged, and '", name, "' is none of them");
+      return;
+    }
+    case proto::Expr::kAttribute:
+      return Check(expr.attribute().value(), op, parts);
+    case proto::Expr::kUnary:
+      return Check(expr.unary().value(), op, parts);
+    case proto::Expr::kBinary:
+      Check(expr.binary().left(), op, parts);
+      return Check(expr.binary().right(), op, parts);
+    case proto::Expr::kCompare:
+      Check(expr.compare().first(), op, parts);
+      return all(expr.compare().rest());
+    case proto::Expr::kLogic:
+      return all(expr.logic().values());
+    case proto::Expr::kCall:
+      OPSTEP_CHECK(expr.call().function() != "grad" && expr.call().function() != "var",
+                   "this process lets only the op's own values be logged, and ",
+                   expr.call().function(), "() asks for others");
+      all(expr.call().args());
+      for (const proto::Expr::Keyword& keyword : expr.call().keywords()) {
+        Check(keyword.value(), op, parts);
+      }
+      return;
+    case proto::Expr::kIndex:
+      OPSTEP_CHECK(parts, "this process does not let parts of tensors be logged");
+      return Check(expr.index().value(), op, parts);
+    case proto::Expr::kList:
+      return all(expr.list().values());
+    default:
+      return;
+  }
 }
 
 }  // namespace
@@ -40,31 +71,9 @@ bool TapLimits::Allows(const proto::OpDesc& op) const {
          });
 }
 
-void Audit::Write(const std::string& who, const std::string& did, const proto::Tap& tap,
-                  const std::string& why) {
-  std::string line =
-      Cat("{\"time\": ", JsonString(Now()), ", \"pid\": ", ::getpid(),
-          ", \"who\": ", JsonString(who), ", \"did\": ", JsonString(did),
-          ", \"tap\": ", JsonString(tap.name()), ", \"uid\": ", JsonString(tap.uid()));
-  if (!why.empty()) line += Cat(", \"why\": ", JsonString(why));
-  // What exactly was set, in one word for each setting.
-  std::string settings = tap.ShortDebugString();
-  if (settings.size() > 2000) settings.resize(2000);
-  line += Cat(", \"settings\": ", JsonString(settings), "}");
-  lines_.push_back(line);
-  if (lines_.size() > kKept) lines_.pop_front();
-  if (file_.empty()) return;
-  line += '\n';
-  const int fd = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  const bool ok =
-      fd >= 0 && ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (!ok && !failed_) {
-    std::fprintf(stderr, "opstep: the audit of taps cannot be written to %s: %s\n", file_.c_str(),
-                 std::strerror(error));
-  }
-  failed_ = !ok;
+void TapLimits::CheckAllowed(const proto::Expr& expr, const proto::OpDesc& op) const {
+  if (allowed.empty() && full_tensors) return;
+  Check(expr, op, full_tensors);
 }
 
 }  // namespace opstep

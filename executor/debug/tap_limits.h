@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,20 +29,31 @@ struct TapLimits {
   static constexpr int64_t kFew = 64;
 
   bool Allows(const proto::OpDesc& op) const;
+  // Throws when the expression could show more than the op's own values, as a whole, where only
+  // some ops are allowed or whole tensors are not.
+  void CheckAllowed(const proto::Expr& expr, const proto::OpDesc& op) const;
 };
 
 // Who changed which tap, and when: the last changes, as JSON lines.
+//
+// Thread: one, from the first line that goes to a file. It alone waits for that file's disk, and is
+// left to itself when it does so for too long at the end.
 class Audit {
  public:
   explicit Audit(std::string file) : file_(std::move(file)) {}
+  ~Audit();
+  // Waits a moment until all lines are written.
+  void Finish();
   void Write(const std::string& who, const std::string& did, const proto::Tap& tap,
              const std::string& why = "");
   const std::deque<std::string>& lines() const { return lines_; }
 
  private:
+  struct Writer;
+
   const std::string file_;
-  bool failed_ = false;
   std::deque<std::string> lines_;
+  std::shared_ptr<Writer> writer_;
 };
 
 }  // namespace opstep

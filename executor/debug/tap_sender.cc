@@ -43,6 +43,10 @@ void AddColumns(const TapRecord& record, proto::TapRecords* to) {
 void TapSender::Add(TapRecord& record) {
   TapCounters& counters = *record.point->counters;
   counters.produced.fetch_add(1, std::memory_order_relaxed);
+  if (closed_.load(std::memory_order_relaxed)) {
+    counters.at_exit.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   if (record.bytes > queue_.room()) {
     counters.too_large.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -211,6 +215,7 @@ uint64_t TapSender::Close(milliseconds most, std::vector<uint64_t>* batches) {
       changed_.wait_for(lock, kFullLine);
     }
     closing_ = true;
+    closed_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -226,8 +231,6 @@ uint64_t TapSender::Close(milliseconds most, std::vector<uint64_t>* batches) {
   Count(&TapCounters::at_exit);
   stream_ = {};
   connected_ = false;
-  closing_ = false;
-  started_ = false;
   return lost;
 }
 

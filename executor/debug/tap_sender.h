@@ -42,7 +42,8 @@ class TapSender {
   // It has told what its sinks did with a batch.
   void Taken(const proto::TapsTaken& taken);
   // Sends what there is and waits for its confirmation, no longer than this; what is left counts as
-  // lost at the end of the process. Returns how many those are, and which batches hold some of them.
+  // lost at the end of the process. Returns how many those are, and which batches hold some of
+  // them.
   uint64_t Close(std::chrono::milliseconds most, std::vector<uint64_t>* batches = nullptr);
 
  private:
@@ -70,7 +71,8 @@ class TapSender {
   Stream stream_;
   uint64_t epoch_ = 0;  // counts streams
   bool closing_ = false;
-  bool sending_ = false;  // pieces of a record
+  std::atomic<bool> closed_{false};  // for ever
+  bool sending_ = false;             // pieces of a record
   uint64_t last_batch_ = 0;
   std::deque<Sent> under_way_;
   size_t records_ = 0, bytes_ = 0;     // under way

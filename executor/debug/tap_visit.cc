@@ -33,6 +33,7 @@ void AddSamples(const Tensor& value, uint32_t count, TapRecord* record) {
   const std::vector<int64_t> positions = SamplePositions(value.numel, count);
   to->mutable_positions()->Assign(positions.begin(), positions.end());
   to->mutable_data()->resize(positions.size() * SizeOf(value.dtype));
+  to->set_dtype(static_cast<proto::DataType>(value.dtype));
   CopyElements(value, positions, to->mutable_data()->data());
 }
 
@@ -49,15 +50,14 @@ void AddElements(const Tensor& value, TapRecord* record) {
 }  // namespace
 
 void Taps::Visit(const std::vector<TapBinding>& bindings, const FrameView& frame, uint32_t thread) {
+  if (stopped_) return;
   for (const TapBinding& binding : bindings) {
     LiveTap& tap = *binding.tap;
     if (!tap.Due(frame.step())) continue;
     const TapClock::time_point start = TapClock::now();
-    if (const uint64_t first = tap.spec.first()) {
-      uint64_t unset = 0;
-      binding.point->first_step.compare_exchange_strong(unset, frame.step());
-      if (frame.step() >= binding.point->first_step + first) continue;
-    }
+    if (start >= tap.deadline) continue;
+    const uint64_t first = tap.spec.first();
+    if (first > 0 && !binding.point->IsAmongFirst(frame.step(), first)) continue;
     try {
       if (binding.condition && !binding.condition->Test({frame, frame.top()})) continue;
       TapRecord record;
@@ -66,14 +66,16 @@ void Taps::Visit(const std::vector<TapBinding>& bindings, const FrameView& frame
       record.iteration = frame.top().iteration;
       record.time = NanosecondsSince1970();
       record.thread = thread;
-      if (!tap.WithinCount()) continue;
       if (!tap.WithinRate(start)) {
         binding.point->counters->produced += 1;
         binding.point->counters->rate += 1;
         continue;
       }
+      if (!tap.WithinCount()) continue;
       Record(binding, frame, &record);
-    } catch (const Error& error) {
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
       // A condition that fails does not hold, and its status says why.
       if (!tap.failing.exchange(true)) {
         tap.failure = error.what();
@@ -84,6 +86,12 @@ void Taps::Visit(const std::vector<TapBinding>& bindings, const FrameView& frame
     tap.nanoseconds.fetch_add(static_cast<uint64_t>(std::chrono::nanoseconds(spent).count()),
                               std::memory_order_relaxed);
   }
+}
+
+bool Taps::IsPatrolDue() {
+  const int64_t now = TapClock::now().time_since_epoch().count();
+  int64_t next = next_patrol_.load(std::memory_order_relaxed);
+  return now >= next && next_patrol_.compare_exchange_strong(next, now + kPatrol.count());
 }
 
 void Taps::Record(const TapBinding& binding, const FrameView& frame, TapRecord* record) {
@@ -110,7 +118,7 @@ void Taps::Record(const TapBinding& binding, const FrameView& frame, TapRecord* 
     const bool small = value->numel <= TapLimits::kFew;
     const size_t bytes = static_cast<size_t>(value->numel) * SizeOf(value->dtype);
     if (spec.full() && ((spec.max_bytes() > 0 && bytes > spec.max_bytes()) ||
-                        bytes > sender_.room() || (!limits_.full_tensors && !small))) {
+                        bytes > sender_.room() || (!full_tensors_ && !small))) {
       record->point->counters->produced += 1;
       record->point->counters->too_large += 1;
       return;
@@ -122,7 +130,7 @@ void Taps::Record(const TapBinding& binding, const FrameView& frame, TapRecord* 
     if (spec.samples() > 0) AddSamples(*value, spec.samples(), record);
     if (spec.full()) AddElements(*value, record);
   }
-  if (record->extra) record->bytes = record->extra->ByteSizeLong() + sizeof(proto::TapExtra);
+  if (record->extra) record->bytes = record->extra->SpaceUsedLong();
   binding.tap->bytes.fetch_add(128 + record->bytes, std::memory_order_relaxed);
   sender_.Add(*record);
 }

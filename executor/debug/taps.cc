@@ -11,7 +11,12 @@
 namespace opstep {
 namespace {
 
-constexpr std::chrono::seconds kPatrol{1};
+// The server says so before; whoever talks to us may be another.
+constexpr size_t kMostTaps = 1000;
+constexpr uint32_t kMostBins = 4096;
+constexpr uint32_t kMostSamples = 65536;
+
+bool IsSane(double number) { return number >= 0 && number < 1e18; }
 
 // Where the tap is to be; a gradient is a variable by another name.
 proto::Breakpoint PlaceOf(const proto::Tap& tap, const Plan& plan, const KnownPlan& known) {
@@ -20,6 +25,18 @@ proto::Breakpoint PlaceOf(const proto::Tap& tap, const Plan& plan, const KnownPl
     where.mutable_data()->set_variable(GradName(where.data().variable()));
   }
   return where;
+}
+
+// As the program declares them, -1 for what is open: plans differ.
+void DeclaredDims(const Plan& plan, int block, const SlotPlan& slot, proto::TapSource* source) {
+  for (int b = block; b >= 0 && b < plan.desc.blocks_size(); b = plan.desc.blocks(b).parent()) {
+    for (const proto::VarDesc& var : plan.desc.blocks(b).vars()) {
+      if (var.name() != slot.name) continue;
+      for (const int64_t size : var.dims()) source->add_dims(size);
+      return;
+    }
+  }
+  for (const int64_t size : slot.type.dims) source->add_dims(size);
 }
 
 // The slot of the op that a variable is in, and its name there.
@@ -36,6 +53,7 @@ std::string SlotName(const google::protobuf::RepeatedPtrField<proto::Slot>& slot
 
 Taps::Taps(TapLimits limits)
     : limits_(std::move(limits)),
+      full_tensors_(limits_.full_tensors),
       audit_(limits_.audit_file),
       sender_(limits_.queue_bytes),
       looked_(TapClock::now()) {}
@@ -56,14 +74,45 @@ void Taps::Add(const proto::Tap& spec, const std::string& server) {
   entry.tap = std::make_shared<LiveTap>(
       spec, server, old ? old->counters : std::make_shared<TapCounters>(),
       old && old->spec.seconds() == spec.seconds() ? old->since : TapClock::now());
-  if (limits_.full_tensors) return;
-  if (spec.full() && !spec.has_value()) {
-    End(entry,
-        "this process does not let whole tensors be logged: take statistics, a histogram or "
-        "samples");
-  } else if (spec.samples() > TapLimits::kFew) {
-    End(entry, Cat("this process lets no more than ", TapLimits::kFew, " elements be logged"));
+  if (std::string why = Refusal(spec); !why.empty()) End(entry, std::move(why));
+}
+
+std::string Taps::Refusal(const proto::Tap& spec) const {
+  if (entries_.size() > kMostTaps) return Cat("a process has no more than ", kMostTaps, " taps");
+  if (spec.histogram_bins() > kMostBins || spec.samples() > kMostSamples) {
+    return Cat("a histogram has no more than ", kMostBins, " bins, and a record no more than ",
+               kMostSamples, " samples");
   }
+  if (!IsSane(spec.per_second()) || !IsSane(spec.seconds()) || !IsSane(spec.until()) ||
+      !IsSane(spec.probability()) || (spec.per_second() > 0 && spec.per_second() < 1e-6)) {
+    return "its rate, chance or end is no number that makes sense";
+  }
+  if (limits_.full_tensors) return "";
+  if (spec.full() && !spec.has_value()) {
+    return "this process does not let whole tensors be logged: take statistics, a histogram or "
+           "samples";
+  }
+  if (spec.samples() > TapLimits::kFew) {
+    return Cat("this process lets no more than ", TapLimits::kFew, " elements be logged");
+  }
+  return "";
+}
+
+void Taps::Limit(TapLimits limits) {
+  limits_ = std::move(limits);
+  full_tensors_ = limits_.full_tensors;
+  for (auto& [uid, entry] : entries_) {
+    entry.ops.clear();
+    entry.forbidden = 0;
+    if (entry.tap->ended) continue;
+    if (std::string why = Refusal(entry.tap->spec); !why.empty()) End(entry, std::move(why));
+  }
+  Refresh();
+}
+
+void Taps::Stop() {
+  stopped_ = true;
+  any_ = false;
 }
 
 void Taps::Replace(const proto::SetTaps& wanted) {
@@ -102,6 +151,7 @@ void Taps::Clear() {
   }
   entries_.clear();
   Refresh();
+  audit_.Finish();
 }
 
 bool Taps::ServerGone() {
@@ -175,7 +225,14 @@ void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan
   };
   TapBinding made;
   made.tap = entry.tap;
-  if (spec.has_condition()) made.condition = bind(spec.condition());
+  if (spec.has_condition()) {
+    limits_.CheckAllowed(spec.condition(), *instruction.op);
+    made.condition = bind(spec.condition());
+    OPSTEP_CHECK(!spec.inputs() || !made.condition->needs_outputs(), "the condition '",
+                 spec.condition_text(),
+                 "' asks for an output, which is not there yet when inputs are logged");
+  }
+  if (spec.has_value()) limits_.CheckAllowed(spec.value(), *instruction.op);
   OpWork& work = known.WorkAt(static_cast<size_t>(block), instruction.index);
   if (spec.has_value()) {
     made.value = bind(spec.value());
@@ -204,7 +261,7 @@ void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan
   }
 }
 
-std::shared_ptr<const TapPoint> Taps::PointOf(const Entry& entry, const Plan& plan, int block,
+std::shared_ptr<const TapPoint> Taps::PointOf(Entry& entry, const Plan& plan, int block,
                                               const Instruction& instruction, uint32_t slot) {
   const proto::OpDesc& op = *instruction.op;
   const proto::Tap& spec = entry.tap->spec;
@@ -224,7 +281,7 @@ std::shared_ptr<const TapPoint> Taps::PointOf(const Entry& entry, const Plan& pl
     const std::string output = SlotName(op.outputs(), of.name);
     source.set_slot(output.empty() ? SlotName(op.inputs(), of.name) : output);
     source.set_dtype(static_cast<proto::DataType>(of.type.dtype));
-    for (const int64_t size : of.type.dims) source.add_dims(size);
+    DeclaredDims(plan, block, of, &source);
   } else {
     source.set_variable(spec.value_text());
   }
@@ -234,12 +291,14 @@ std::shared_ptr<const TapPoint> Taps::PointOf(const Entry& entry, const Plan& pl
     source.mutable_line()->set_function(frame.function);
     break;
   }
-  std::shared_ptr<const TapPoint>& known = points_[source.SerializeAsString()];
-  if (!known) {
+  std::weak_ptr<const TapPoint>& kept = entry.points[source.SerializeAsString()];
+  std::shared_ptr<const TapPoint> point = kept.lock();
+  if (!point) {
     source.set_source(++last_point_);
-    known = std::make_shared<TapPoint>(entry.tap->counters, std::move(source));
+    point = std::make_shared<const TapPoint>(entry.tap->counters, std::move(source));
+    kept = point;
   }
-  return known;
+  return point;
 }
 
 bool Taps::Due(const KnownPlan& known, uint64_t step) const {
@@ -262,6 +321,11 @@ bool Taps::EndThoseOver(TapClock::time_point now) {
 
 bool Taps::Police(TapClock::time_point now) {
   bool ended = EndThoseOver(now);
+  // Points of plans that are gone.
+  for (auto& [uid, entry] : entries_) {
+    if (entry.points.size() > 2 * entry.ops.size() + 1000)
+      std::erase_if(entry.points, [](const auto& point) { return point.second.expired(); });
+  }
   if (now - looked_ < kPatrol) return ended;
   const double seconds = std::chrono::duration<double>(now - looked_).count();
   looked_ = now;

@@ -25,6 +25,9 @@ class Taps {
  public:
   explicit Taps(TapLimits limits);
 
+  // In place of those that it was made with; the queue stays as it is. Taps that are beyond them
+  // end.
+  void Limit(TapLimits limits);
   // Is there one that may make records?
   bool any() const { return any_.load(std::memory_order_relaxed); }
   // Rises with every change.
@@ -36,6 +39,9 @@ class Taps {
   // The server is gone, and what was to go with it; true when that was anything.
   bool ServerGone();
 
+  // No more records are made.
+  void Stop();
+
   // Puts them into the work of a plan's ops.
   void Bind(const Plan& plan, KnownPlan& known);
   // A run of the plan begins: is a tap to look at it?
@@ -43,6 +49,8 @@ class Taps {
   // Looks at what taps took and made in the last second, and at the clock. True when one has ended:
   // then all plans must be bound again.
   bool Police(TapClock::time_point now);
+  // Is it time for that, in a run that lasts long? Says so to one thread a second.
+  bool IsPatrolDue();
 
   // On the thread that runs, without the lock.
   void Visit(const std::vector<TapBinding>& bindings, const FrameView& frame, uint32_t thread);
@@ -60,6 +68,8 @@ class Taps {
     std::set<std::pair<uint32_t, uint32_t>> ops;  // program, op: bound
     std::string problem;                          // of its value or condition at some op
     size_t forbidden = 0;                         // ops that the policy keeps to itself
+    // By program, op and variable: the same number for all shapes of a value.
+    std::map<std::string, std::weak_ptr<const TapPoint>> points;
     std::string told;
   };
 
@@ -69,21 +79,27 @@ class Taps {
   void BindOne(Entry& entry, const Plan& plan, KnownPlan& known);
   void BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan, int block,
               const Instruction& instruction, KnownPlan& known);
-  std::shared_ptr<const TapPoint> PointOf(const Entry& entry, const Plan& plan, int block,
+  std::shared_ptr<const TapPoint> PointOf(Entry& entry, const Plan& plan, int block,
                                           const Instruction& instruction, uint32_t slot);
   void Record(const TapBinding& binding, const FrameView& frame, TapRecord* record);
   proto::TapStatus StatusOf(const Entry& entry) const;
   void Refresh();
 
-  const TapLimits limits_;
+  static constexpr std::chrono::nanoseconds kPatrol = std::chrono::seconds(1);
+
+  // Why the tap cannot be had in this process; "" when it can.
+  std::string Refusal(const proto::Tap& spec) const;
+
+  TapLimits limits_;
+  std::atomic<bool> full_tensors_;  // as in limits_, for runs
   Audit audit_;
   TapSender sender_;
   std::atomic<bool> any_{false};
+  std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> version_{1};
   std::map<std::string, Entry> entries_;  // by uid
-  // Points are told by number, the same for the same value: by tap, program, op, slot and type.
-  std::map<std::string, std::shared_ptr<const TapPoint>> points_;
   uint32_t last_point_ = 0;
+  std::atomic<int64_t> next_patrol_{0};
   TapClock::time_point looked_;  // at the limits
 };
 

@@ -50,8 +50,14 @@ def limit_taps(
         "queue": queue,
         "audit": audit,
     }
+    before = dict(_said)
     _said.update({name: value for name, value in told.items() if value is not None})
-    limits(_core.TapLimits(), "full")  # Mistakes are told here.
+    try:
+        limits(_core.TapLimits(), "full")
+    except Error:
+        _said.clear()
+        _said.update(before)
+        raise
 
 
 def limits(to: _core.TapLimits, policy: str) -> _core.TapLimits:

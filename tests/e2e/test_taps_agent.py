@@ -423,3 +423,110 @@ def test_memory_is_bounded_by_the_queue(tmp_path: Path, full: bool):
     assert told["taps"]["t"]["queue_full"] > 900_000
     assert told["peak"] - told["before"] <= 8 + 16
     assert adds_up(server.statuses["t"].counts)
+
+
+# ---- what a reviewer would try -------------------------------------------------------------------
+
+
+def test_a_tap_that_is_removed_and_set_again_counts_anew(tmp_path: Path):
+    server = TapServer([])
+
+    async def during() -> None:
+        async def put(*taps: pb.Tap) -> None:
+            await server.ask(pb.Command(set_taps=pb.SetTaps(server="test", taps=taps)))
+
+        for _ in range(2):
+            before = server.records["t"]
+            await put(tap("mean_0", first=3))
+            while server.records["t"] < before + 3:
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
+            counts = (await server.listed())["t"].counts
+            assert adds_up(counts) and counts.produced == counts.delivered == 3
+            await put()
+
+    run(server, tmp_path, "1", "3", during=during)
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path):
+    wanted = [
+        tap("mean_0", uid="bins", histogram_bins=50_000_000),
+        tap("mean_0", uid="samples", samples=1_000_000),
+        tap("mean_0", uid="rate", per_second=float("nan")),
+        tap("mean_0", uid="slow", per_second=1e-10),
+        tap("mean_0", uid="seconds", seconds=float("inf")),
+        tap("mean_0", uid="first", first=2**64 - 1),
+        tap("fc_0.matmul", uid="inputs", inputs=True, condition="out.max() > 0"),
+    ]
+    server = TapServer(wanted)
+    run(server, tmp_path, "5")
+    assert "no more than 4096 bins" in server.statuses["bins"].ended
+    assert "65536 samples" in server.statuses["samples"].ended
+    for uid in ("rate", "slow", "seconds"):
+        assert "makes sense" in server.statuses[uid].ended
+    assert server.records["first"] == 5
+    assert "not there yet when inputs are logged" in server.statuses["inputs"].message
+
+
+def test_a_rate_leaves_the_count_to_what_is_recorded(tmp_path: Path):
+    server = TapServer([tap("mean_0", count=30, per_second=10)])
+    run(server, tmp_path, "1", "4")
+    assert server.statuses["t"].counts.delivered == 30
+
+
+def test_a_long_run_is_policed_too(tmp_path: Path):
+    """The program loops in one run: what ends by time, or takes too much, ends in it."""
+    wanted = [tap("tanh*", uid="time", seconds=0.5), tap("*", uid="cpu", histogram_bins=64)]
+    server = TapServer(wanted, keep=False)
+    run(server, tmp_path, name="one_long_run.py", OPSTEP_TAP_CPU="0.01")
+    assert "0.5 s are over" in server.statuses["time"].ended
+    assert server.statuses["cpu"].ended.startswith("switched off: it took ")
+
+
+def test_many_shapes_have_one_source_for_each_value(tmp_path: Path):
+    server = TapServer([tap("add")])
+    run(server, tmp_path, "50", name="shapes.py")
+    assert len(server.sources) <= 4
+    (dims,) = {tuple(source.dims) for source in server.sources.values()}
+    assert dims == (-1, 3)
+    assert set(Counter(n for batch in server.batches for n in batch.count)) == {
+        3 * rows for rows in range(1, 51)
+    }
+
+
+def test_under_log_only_values_of_other_ops_stay_inside(tmp_path: Path):
+    wanted = [
+        tap("mean_0", uid="weights", value="fc_0.w.max()"),
+        tap("mean_0", uid="gradient", value="grad(fc_0.w)", full=True),
+        tap("mean_0", uid="when", condition="fc_0.w.max() > 0"),
+        tap("mean_0", uid="part", value="X[0]"),
+        tap("mean_0", uid="own", value="X.max() - X.min()"),
+    ]
+    server = TapServer(wanted)
+    environment = {"OPSTEP_POLICY": "log-only", "OPSTEP_TAP_ALLOW": "mean*"}
+    run(server, tmp_path, "3", **environment)
+    for uid in ("weights", "gradient", "when"):
+        assert "only the op's own values" in server.statuses[uid].message, uid
+    assert "parts of tensors" in server.statuses["part"].message
+    assert server.records["own"] == 3 and sum(server.records.values()) == 3
+
+
+def test_limits_can_be_said_in_the_program(tmp_path: Path):
+    code = """
+import opstep
+from opstep import debug
+debug.limit_taps(allow=["fc*"], cpu_share=0.5, queue="2MB")
+for wrong in ({"cpu_share": 3}, {"queue": "much"}, {"queue": 10}):
+    try:
+        debug.limit_taps(**wrong)
+        raise SystemExit(f"{wrong} was taken")
+    except opstep.Error as error:
+        print(error)
+debug.limit_taps(full_tensors=False)
+print("fine")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.stdout.endswith("fine\n") and done.stdout.count("\n") == 4, done.stderr
+    assert "cpu_share: 3 is not understood: give a share" in done.stdout
