@@ -247,3 +247,14 @@ def test_a_line_is_found_where_the_process_is(tmp_path: Path, programs: Path) ->
         )
         assert json.loads(said.stdout)["op"] == "tanh_0"
         script.finish()
+
+
+def test_samples_of_a_value_that_was_asked_for(tmp_path: Path) -> None:
+    with Script(tmp_path) as script:
+        script.ready()
+        words = ("tanh", "--value", "out * 2", "--samples", "2", "--count", "1", "--to", "logs")
+        said = opstep("log", str(script.pid), *words, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+        (record,) = records(tmp_path / "logs")
+        assert record["samples"]["values"] == pytest.approx([1.5231884] * 2)
+        script.finish()

@@ -216,7 +216,8 @@ def _extra(extra: pb.TapExtra, dtype: int, data: bytearray | None) -> Extra | No
         known = extra.histogram
         histogram = Histogram(known.low, known.high, tuple(known.counts))
     if extra.HasField("samples"):
-        samples = _elements(extra.samples.data, dtype)
+        # Of a value that was asked for the source knows no dtype.
+        samples = _elements(extra.samples.data, extra.samples.dtype or dtype)
         if samples is None or len(samples) != len(extra.samples.positions):
             return None
     if extra.HasField("tensor"):
