@@ -93,7 +93,9 @@ class ScriptedExecutor:
     async def _answer(self, command: pb.Command) -> None:
         kind = command.WhichOneof("command")
         answer = self.answers.get(kind, lambda _: {"done": pb.Done()})(command)
-        await self.send(reply=pb.Reply(command=command.id, **answer))
+        # A command may come when it has said goodbye: it reads on, but cannot answer.
+        with contextlib.suppress(asyncio.InvalidStateError):
+            await self.send(reply=pb.Reply(command=command.id, **answer))
 
     def of(self, kind: str) -> list[Any]:
         """All commands of a kind that came so far."""
