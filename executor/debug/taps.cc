@@ -376,7 +376,7 @@ proto::TapStatus Taps::StatusOf(const Entry& entry) const {
   if (tap.ended) {
     status.set_ended(tap.why);
   } else if (tap.spec.disabled()) {
-    status.set_message("it is disabled");
+    // It may not have been looked for in what ran meanwhile.
   } else if (entry.ops.empty() && !entry.problem.empty()) {
     status.set_message(entry.problem);
   } else if (entry.ops.empty() && entry.forbidden > 0) {
