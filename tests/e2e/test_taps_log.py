@@ -210,7 +210,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         told = [line for line in said.stderr.splitlines() if "No space left on device" in line]
         assert len(told) == 1
         assert "records lost so far, trying on" in told[0]
-        head, row = (line.split() for line in said.stderr.splitlines()[-2:])
+        head, row = (line.split() for line in said.stderr.splitlines()[-3:-1])
         assert head == ["tap", "produced", "delivered", "sink"]
         assert (row[2], row[1]) == ("0", row[3])
         script.finish()
