@@ -65,8 +65,8 @@ class Hook {
   virtual void LeaveBlock(const FrameView&) {}
 };
 
-// The process's hook: every run looks for it at its start and at each start of a block. Null takes it away; a run that is inside it keeps it
-// alive.
+// The process's hook: every run looks for it at its start and at each start of a block. Null takes
+// it away; a run that is inside it keeps it alive.
 void SetHook(std::shared_ptr<Hook> hook);
 std::shared_ptr<Hook> CurrentHook();
 

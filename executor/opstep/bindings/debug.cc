@@ -19,7 +19,7 @@ std::vector<SourceFrame> ReadStack() {
 
 void BindDebug(py::module_& m) {
   SetPythonStack(&ReadStack);
-    py::class_<TapLimits>(m, "TapLimits")
+  py::class_<TapLimits>(m, "TapLimits")
       .def(py::init())
       .def_readwrite("allowed", &TapLimits::allowed)
       .def_readwrite("full_tensors", &TapLimits::full_tensors)
