@@ -28,7 +28,15 @@ def test_from_the_menu_of_the_editor(workbench: Workbench, folder: Path) -> None
     editor, _ = stop_at(workbench, folder / SCRIPT, "logits = layers.fc(hidden")
     put_cursor_on(editor, "hidden = layers.fc(")
     workbench.press("Shift+F10")
-    workbench.page.locator(".monaco-menu .action-label", has_text="Show in Tensor View").click()
+    entry = workbench.page.locator(".monaco-menu .action-label", has_text="Show in Tensor View")
+    entry.wait_for()
+
+    def taken() -> bool:
+        entry.click()  # A menu that has just been opened takes no clicks.
+        workbench.page.wait_for_timeout(500)
+        return not entry.is_visible()
+
+    until("the menu to close", taken)
     view = TensorView(workbench, "hidden")
     until("the heat map", lambda: view.shape() == (32, 32))
     assert workbench.notifications() == []

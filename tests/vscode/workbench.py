@@ -127,10 +127,23 @@ class Workbench:
 
     def run_command(self, title: str) -> None:
         """Choose a command by its title in the palette."""
-        self.press("F1")
         box = self.page.locator(".quick-input-widget input").first
-        box.wait_for()
-        box.fill(f">{title}")
+        row = self.page.locator(".quick-input-widget .monaco-list-row").filter(has_text=title).first
+
+        def listed() -> bool:
+            self.press("F1")
+            box.wait_for()
+            box.fill(f">{title}")
+            try:
+                row.wait_for(timeout=5_000)
+            except PlaywrightTimeout:
+                self.press(
+                    "Escape"
+                )  # A command may come to the window after the palette was opened.
+                return False
+            return True
+
+        until(f"the command {title}", listed)
         self.pick(title)
 
     def pick(self, text: str) -> None:
