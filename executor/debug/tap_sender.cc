@@ -1,5 +1,9 @@
 #include "debug/tap_sender.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr int kNice = 10;
 constexpr milliseconds kGather{20};
 // A signal may be missed: nobody who makes a record takes the lock for it.
 constexpr milliseconds kLookAgain{100};
@@ -121,6 +126,10 @@ bool TapSender::MaySend() const {
 }
 
 void TapSender::Loop() {
+#if defined(__linux__)
+  // Runs come first: it takes what they leave.
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+#endif
   std::unique_lock lock(mutex_);
   while (!closing_) {
     if (queue_.empty() || !MaySend()) {

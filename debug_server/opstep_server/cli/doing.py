@@ -34,11 +34,13 @@ def do(words: list[str]) -> int:
     if words[:1] == ["log"]:
         from opstep_server.cli import log_taps
 
+        _step_back()
         return log_taps.main(words[1:])
     args = parse(words)
     if args.command == "collect":
         from opstep_server.cli import collecting
 
+        _step_back()
         return collecting.main(args)
     if args.command == "ps":
         from opstep_server.cli.ps import ps
@@ -46,6 +48,12 @@ def do(words: list[str]) -> int:
         return ps(args.json)
     allocation.keep_freed()
     return _adapter(args) if args.command in ("dap", "serve") else _debug(args)
+
+
+def _step_back() -> None:
+    """What is logged comes first, on a machine that is busy: it runs, we only write it down."""
+    with contextlib.suppress(OSError):
+        os.nice(10)
 
 
 def _adapter(args: argparse.Namespace) -> int:
