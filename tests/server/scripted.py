@@ -59,8 +59,10 @@ class ScriptedExecutor:
         await self.send(stopped=pb.Stopped(**fields))
 
     async def goodbye(self) -> None:
-        await self.send(goodbye=pb.Goodbye())
-        await self._call.done_writing()
+        # The server may have ended the call first.
+        with contextlib.suppress(asyncio.InvalidStateError):
+            await self.send(goodbye=pb.Goodbye())
+            await self._call.done_writing()
         await asyncio.wait_for(self._call.code(), PATIENCE)
         await self.close()
 
