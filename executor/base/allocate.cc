@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -72,16 +74,37 @@ Spares& TheSpares() {
   return spares;
 }
 
+std::shared_ptr<void> Owned(void* p, size_t bytes, bool spare) {
+  if (p == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
+  if (!spare) return std::shared_ptr<void>(p, [](void* q) { std::free(q); });
+  return std::shared_ptr<void>(p, [bytes](void* q) { TheSpares().Put(q, bytes); });
+}
+
 }  // namespace
 
 std::shared_ptr<void> AllocateAligned(size_t bytes) {
   const size_t size = std::max(Align(bytes), kAlignment);
-  const bool large = Spares::Keeps(size);
-  void* p = large ? TheSpares().Take(size) : nullptr;
+  const bool spare = Spares::Keeps(size);
+  void* p = spare ? TheSpares().Take(size) : nullptr;
   if (p == nullptr) p = std::aligned_alloc(kAlignment, size);
-  if (p == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
-  if (!large) return std::shared_ptr<void>(p, [](void* q) { std::free(q); });
-  return std::shared_ptr<void>(p, [size](void* q) { TheSpares().Put(q, size); });
+  return Owned(p, size, spare);
+}
+
+std::shared_ptr<void> AllocateHuge(size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  constexpr size_t kPage = 2 << 20;
+  if (bytes >= kPage / 2) {
+    const size_t size = (bytes + kPage - 1) / kPage * kPage;
+    const bool spare = Spares::Keeps(size);
+    void* p = spare ? TheSpares().Take(size) : nullptr;
+    if (p == nullptr) {
+      p = std::aligned_alloc(kPage, size);
+      if (p != nullptr) ::madvise(p, size, MADV_HUGEPAGE);
+    }
+    return Owned(p, size, spare);
+  }
+#endif
+  return AllocateAligned(bytes);
 }
 
 }  // namespace opstep

@@ -53,6 +53,9 @@ inline constexpr size_t Align(size_t bytes) { return (bytes + kAlignment - 1) & 
 
 // Bytes at an address divisible by kAlignment, freed with the last owner.
 std::shared_ptr<void> AllocateAligned(size_t bytes);
+// The same in huge pages, where the system has them: large memory that is gone through in order is
+// faster there. The first use of each takes longer, up to milliseconds.
+std::shared_ptr<void> AllocateHuge(size_t bytes);
 
 // A dense row-major tensor. `data` may belong to an arena (owner empty), to `owner`, or be null: no
 // value.

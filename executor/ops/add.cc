@@ -13,6 +13,7 @@ struct Add {
 
 struct AddGrad {
   static constexpr bool kNeedsX = false, kNeedsY = false, kNeedsOut = false;
+  static constexpr bool kPassesOn = true;
   template <typename T>
   OPSTEP_INLINE static T X(T, T, T, T d) {
     return d;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/ahead.h"
 #include "ops/dispatch.h"
 #include "ops/loop_nest.h"
 #include "ops/numeric.h"
@@ -46,7 +47,13 @@ struct BinaryFlatBody {
     using R = decltype(F::Do(T{}, T{}));
     Tensor& out = ctx.out(0);
     if (out.numel == 0) return;
-    BinaryLoop<F, T, kX, kY>(ctx.in(0).as<T>(), ctx.in(1).as<T>(), out.as<R>(), out.numel);
+    const T* x = ctx.in(0).as<T>();
+    const T* y = ctx.in(1).as<T>();
+    R* to = out.as<R>();
+    WriteInOrder(
+        to, kX != 0 ? x : y, out.numel, [&](int64_t begin, int64_t end) OPSTEP_INLINE_LAMBDA {
+          BinaryLoop<F, T, kX, kY>(x + begin * kX, y + begin * kY, to + begin, end - begin);
+        });
   }
 };
 
@@ -59,7 +66,10 @@ struct BinaryNestBody {
     const T* y = ctx.in(1).as<T>();
     R* out = ctx.out(0).as<R>();
     const int64_t n = nest.inner_size();
+    const R* end = out + ctx.out(0).numel;
+    const bool asks = WorthAsking(out, x, end - out);
     ForEachRun(nest, [&](const std::array<int64_t, 2>& at) OPSTEP_INLINE_LAMBDA {
+      if (asks) AskFor(out, n, std::min<int64_t>(2 * n, end - out));
       BinaryLoop<F, T, kX, kY>(x + at[0], y + at[1], out, n);
       out += n;
     });
@@ -82,7 +92,8 @@ Kernel PrepareBinary(const PrepareContext& ctx) {
 }
 
 // The inputs of a gradient op are X, Y, with kNeedsOut out, and dout; its outputs dX and dY. A
-// functor G has kNeedsX, kNeedsY, kNeedsOut and X(x, y, out, d), Y(x, y, out, d).
+// functor G has kNeedsX, kNeedsY, kNeedsOut and X(x, y, out, d), Y(x, y, out, d), and kPassesOn
+// when X gives d as it is.
 struct BinaryGradState {
   // Operands X and Y over the shape of out.
   LoopNest<2> nest;
@@ -104,6 +115,8 @@ struct BinaryGradBody {
     const T* d = dout.as<T>();
     const bool sums = kSideX ? state.sums_x : state.sums_y;
     if (sums) std::memset(grad.data, 0, grad.bytes());
+    const T* end = grad.as<T>() + grad.numel;
+    const bool asks = !sums && WorthAsking(grad.as<T>(), d, grad.numel);
     constexpr int kAlong = kSideX ? kX : kY;
     ForEachRun(state.nest, [&](const std::array<int64_t, 2>& at) OPSTEP_INLINE_LAMBDA {
       const auto term = [&](int64_t i) OPSTEP_INLINE_LAMBDA {
@@ -120,6 +133,7 @@ struct BinaryGradBody {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) to[i] += term(i);
       } else {
+        if (asks) AskFor(to, n, std::min<int64_t>(2 * n, end - to));
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) to[i] = term(i);
       }
@@ -131,6 +145,10 @@ struct BinaryGradBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
     // dX last: it may lie in the memory of dout.
     if (ctx.out(1)) Side<false>(ctx, ctx.out(1));
+    if constexpr (requires { G::kPassesOn; }) {
+      const bool sums = ctx.state<BinaryGradState>().sums_x;
+      if (!sums && ctx.out(0).data == ctx.in(2).data) return;
+    }
     if (ctx.out(0)) Side<true>(ctx, ctx.out(0));
   }
 };

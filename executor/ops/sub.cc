@@ -13,6 +13,7 @@ struct Sub {
 
 struct SubGrad {
   static constexpr bool kNeedsX = false, kNeedsY = false, kNeedsOut = false;
+  static constexpr bool kPassesOn = true;
   template <typename T>
   OPSTEP_INLINE static T X([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T out,
                            T d) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/ahead.h"
 #include "ops/dispatch.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
@@ -18,8 +19,10 @@ struct UnaryBody {
     const T* x = ctx.in(0).as<T>();
     R* out = ctx.out(0).as<R>();
     const int64_t n = ctx.out(0).numel;
+    WriteInOrder(out, x, n, [&](int64_t begin, int64_t end) OPSTEP_INLINE_LAMBDA {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) out[i] = F::Do(x[i]);
+      for (int64_t i = begin; i < end; ++i) out[i] = F::Do(x[i]);
+    });
   }
 };
 
@@ -38,8 +41,10 @@ struct UnaryGradBody {
     const T* d = ctx.in(1).as<T>();
     T* dx = ctx.out(0).as<T>();
     const int64_t n = ctx.out(0).numel;
+    WriteInOrder(dx, d, n, [&](int64_t begin, int64_t end) OPSTEP_INLINE_LAMBDA {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) dx[i] = F::Do(v[i], d[i]);
+      for (int64_t i = begin; i < end; ++i) dx[i] = F::Do(v[i], d[i]);
+    });
   }
 };
 

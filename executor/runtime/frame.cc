@@ -170,7 +170,10 @@ void Frame::UseShape(int block, PlanShape shape) {
     std::fill(bound_.begin(), bound_.end(), false);
   }
   std::shared_ptr<void>& arena = fast ? fast_arena_ : inspect_arena_;
-  if (arena == nullptr) arena = AllocateAligned(fast ? plan_->fast_bytes : plan_->inspect_bytes);
+  if (arena == nullptr) {
+    // Huge pages make good a part of what keeping every value costs.
+    arena = fast ? AllocateAligned(plan_->fast_bytes) : AllocateHuge(plan_->inspect_bytes);
+  }
   for (const uint32_t index : slots_of_block_[block]) {
     const SlotPlan& slot = plan_->slots[index];
     slots_[index].data =
