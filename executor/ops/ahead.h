@@ -13,7 +13,8 @@ namespace opstep {
 // Whether it is worth it: `out` is large, and not the memory that is read.
 template <typename T>
 OPSTEP_INLINE bool WorthAsking(const T* out, const void* in, int64_t n) {
-  return static_cast<const void*>(out) != in && n * static_cast<int64_t>(sizeof(T)) >= 32 << 10;
+  constexpr int64_t kLarge = (32 << 10) / sizeof(T);
+  return n >= kLarge && static_cast<const void*>(out) != in;
 }
 
 // Asks for out[begin, end), to be written soon.
@@ -27,12 +28,14 @@ OPSTEP_INLINE void AskFor(const T* out, int64_t begin, int64_t end) {
 // of which writes out[begin, end).
 template <typename T, typename Body>
 OPSTEP_INLINE void WriteInOrder(const T* out, const void* in, int64_t n, const Body& body) {
+  if (!WorthAsking(out, in, n)) {
+    body(0, n);
+    return;
+  }
   constexpr int64_t kAhead = 4096 / sizeof(T);
-  const bool asks = WorthAsking(out, in, n);
-  const int64_t step = asks ? kAhead : std::max<int64_t>(n, 1);
-  for (int64_t begin = 0; begin < n; begin += step) {
-    const int64_t end = std::min(begin + step, n);
-    if (asks) AskFor(out, end, std::min(end + step, n));
+  for (int64_t begin = 0; begin < n; begin += kAhead) {
+    const int64_t end = std::min(begin + kAhead, n);
+    AskFor(out, end, std::min(end + kAhead, n));
     body(begin, end);
   }
 }
