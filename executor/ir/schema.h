@@ -22,6 +22,8 @@ struct SlotSchema {
   bool shape_only = false;
   // Output: the input slot whose memory it may take over (element i depends on element i only).
   std::string inplace_of;
+  // … and gives its elements as they are, when there are as many.
+  bool unchanged = false;
   // The attribute with the block whose variables these are, for an op that hands values to its
   // block (outputs) and takes results from it (inputs); empty: of the op's own block.
   std::string of_block;

@@ -9,6 +9,7 @@ const bool kAssign =
         .In("X", "any shape", kEvery)
         .Out("out", "as X", kEvery)
         .InplaceOf("X")
+        .Unchanged()
         .Role(OpRole::kCopy)
         .Shape(OutLikeInput<0>)
         .Prepare(PrepareCopy<0>)

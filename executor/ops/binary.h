@@ -195,8 +195,9 @@ Op BinaryGradOp(std::string type, std::string doc) {
   op.In("dout", "gradient of out", kFloats)
       .Out("dX", "gradient of X", kFloats)
       .Optional()
-      .InplaceOf("dout")
-      .Out("dY", "gradient of Y", kFloats)
+      .InplaceOf("dout");
+  if constexpr (requires { G::kPassesOn; }) op.Unchanged();
+  op.Out("dY", "gradient of Y", kFloats)
       .Optional()
       .Shape(GradsLikeInputs)
       .Prepare(PrepareBinaryGrad<G>);

@@ -145,6 +145,7 @@ class Op {
   Op& Variadic();
   Op& ShapeOnly();
   Op& InplaceOf(std::string input);
+  Op& Unchanged();
   Op& OfBlock(std::string attr);
   Op& Captures();
   Op& Stack();

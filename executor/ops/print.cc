@@ -65,6 +65,7 @@ const bool kPrintGrad = Op("print_grad")
                             .In("dout", "gradient of out", kAllFloats)
                             .Out("dX", "gradient of X", kAllFloats)
                             .InplaceOf("dout")
+                            .Unchanged()
                             .Shape(OutLikeInput<0>)
                             .Prepare(PrepareCopy<0>)
                             .Register();

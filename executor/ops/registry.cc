@@ -68,6 +68,11 @@ Op& Op::InplaceOf(std::string input) {
   return *this;
 }
 
+Op& Op::Unchanged() {
+  Last().unchanged = true;
+  return *this;
+}
+
 Op& Op::OfBlock(std::string attr) {
   Last().of_block = std::move(attr);
   return *this;

@@ -72,6 +72,7 @@ const bool kSumGrad = Op("sum_grad")
                           .In("dout", "gradient of out", kAllFloats)
                           .Out("dX", "gradient of the input", kAllFloats)
                           .InplaceOf("dout")
+                          .Unchanged()
                           .Shape(OutLikeInput<0>)
                           .Prepare(PrepareCopy<0>)
                           .Register();

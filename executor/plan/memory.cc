@@ -24,16 +24,64 @@ class Planner {
 
   void Run() {
     plan_.fast_bytes = Layout(0);
-    for (SlotPlan& slot : plan_.slots) {
-      if (slot.storage != Storage::kArena) continue;
-      slot.inspect_offset = plan_.inspect_bytes;
-      plan_.inspect_bytes += Align(Bytes(slot));
-    }
+    LayoutInspectable();
   }
 
  private:
   static size_t Bytes(const SlotPlan& slot) {
     return static_cast<size_t>(slot.type.dims.numel()) * SizeOf(slot.type.dtype);
+  }
+
+  // Every value has its own memory, or that of one it is a copy of.
+  void LayoutInspectable() {
+    const std::unordered_map<uint32_t, uint32_t> copies = Copies();
+    for (uint32_t i = 0; i < plan_.slots.size(); ++i) {
+      SlotPlan& slot = plan_.slots[i];
+      if (slot.storage != Storage::kArena || copies.count(i) != 0) continue;
+      slot.inspect_offset = plan_.inspect_bytes;
+      plan_.inspect_bytes += Align(Bytes(slot));
+    }
+    for (const auto& [copy, original] : copies) {
+      uint32_t first = original;
+      while (copies.count(first) != 0) first = copies.at(first);
+      plan_.slots[copy].inspect_offset = plan_.slots[first].inspect_offset;
+      plan_.slots[copy].shared = plan_.slots[original].shared = true;
+    }
+  }
+
+  // Which variable is a copy of which, for good: both are written once, in the same block.
+  std::unordered_map<uint32_t, uint32_t> Copies() const {
+    std::vector<int> writers(plan_.slots.size());
+    for (const BlockPlan& block : plan_.blocks) {
+      for (const Instruction& one : block.code) {
+        for (int o = 0; o < one.n_out; ++o) ++writers[one.args[one.n_in + o]];
+      }
+    }
+    const auto written_once = [&](uint32_t slot, int block) {
+      const SlotPlan& plan = plan_.slots[slot];
+      return plan.storage == Storage::kArena && plan.block == block && !plan.whole_block &&
+             writers[slot] == 1;
+    };
+    std::unordered_map<uint32_t, uint32_t> copies;
+    for (size_t b = 0; b < plan_.blocks.size(); ++b) {
+      const int block = static_cast<int>(b);
+      if (plan_.blocks[b].resized) continue;
+      for (const Instruction& one : plan_.blocks[b].code) {
+        const std::vector<Arg> inputs = InputArgs(*one.op, block);
+        const std::vector<Arg> outputs = OutputArgs(*one.op, block);
+        for (size_t o = 0; o < outputs.size(); ++o) {
+          const uint32_t to = one.args[one.n_in + o];
+          if (!outputs[o].slot->unchanged || !written_once(to, block)) continue;
+          for (size_t i = 0; i < inputs.size(); ++i) {
+            const uint32_t from = one.args[i];
+            if (inputs[i].slot->name == outputs[o].slot->inplace_of && written_once(from, block) &&
+                Bytes(plan_.slots[from]) == Bytes(plan_.slots[to]))
+              copies[to] = from;
+          }
+        }
+      }
+    }
+    return copies;
   }
 
   // Lays out a block's own variables and, inside, those of its sub-blocks. Gives the size; offsets

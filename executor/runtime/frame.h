@@ -78,7 +78,7 @@ class Frame final : public FrameEditor, public BlockRunner {
   std::shared_ptr<void> fast_arena_;
   std::shared_ptr<void> inspect_arena_;
 
-  // Feeds and constants that were edited in this run.
+  // Feeds, constants and values of shared memory that were edited in this run.
   std::unordered_map<uint32_t, std::shared_ptr<void>> own_;
 
   std::shared_ptr<Hook> hook_;

@@ -7,10 +7,13 @@ namespace opstep {
 
 void Frame::Edit(uint32_t slot, const std::function<void(Tensor&)>& write) {
   const Storage storage = plan_->slots[slot].storage;
-  if ((storage == Storage::kFeed || storage == Storage::kConstant) && own_.count(slot) == 0) {
-    const void* shared = slots_[slot].data;
+  const bool shared = storage == Storage::kFeed || storage == Storage::kConstant ||
+                      (storage == Storage::kArena && plan_->slots[slot].shared);
+  const auto own = own_.find(slot);
+  if (shared && (own == own_.end() || own->second.get() != slots_[slot].data)) {
+    const void* before = slots_[slot].data;
     Own(slot);
-    if (slots_[slot].bytes() != 0) std::memcpy(slots_[slot].data, shared, slots_[slot].bytes());
+    if (slots_[slot].bytes() != 0) std::memcpy(slots_[slot].data, before, slots_[slot].bytes());
   }
   write(slots_[slot]);
   if (storage != Storage::kConstant) return;
@@ -33,6 +36,10 @@ void Frame::Disown(uint32_t slot) {
 
 void Frame::DisownAll() {
   for (const auto& [slot, own] : own_) {
+    if (plan_->slots[slot].storage == Storage::kArena) {
+      bound_[plan_->slots[slot].block] = false;
+      continue;
+    }
     const auto constant = plan_->constants.find(slot);
     slots_[slot].data = constant == plan_->constants.end() ? nullptr : constant->second.data;
   }
