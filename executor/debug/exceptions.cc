@@ -129,6 +129,9 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
   for (uint32_t slot : args.out) {
     const Tensor* tensor = FloatsIn(frame, slot);
     if (!tensor) continue;
+    // In the memory of what it is a copy of: nothing was made here.
+    const uint32_t original = frame.plan().slots[slot].copy_of;
+    if (original != 0 && frame.tensor(original).data == tensor->data) continue;
     if (sizes) largest = std::max(largest, LargestSize(*tensor));
     if (others) bad |= !AllFinite(*tensor);
   }

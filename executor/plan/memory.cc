@@ -45,7 +45,8 @@ class Planner {
       uint32_t first = original;
       while (copies.count(first) != 0) first = copies.at(first);
       plan_.slots[copy].inspect_offset = plan_.slots[first].inspect_offset;
-      plan_.slots[copy].shared = plan_.slots[original].shared = true;
+      plan_.slots[copy].copy_of = original;
+      plan_.slots[original].copied = true;
     }
   }
 

@@ -45,8 +45,9 @@ struct SlotPlan {
   // The fast shape lets an output of that instruction take the memory over: after it ran the value
   // has gone.
   bool taken_in_place = false;
-  // The inspectable shape has it in the memory of another that is the same.
-  bool shared = false;
+  // The slot it is a copy of, for good, or 0: the inspectable shape has them in the same memory.
+  uint32_t copy_of = 0;
+  bool copied = false;
   // An op hands it to its block, or takes it from there: it is alive during all of the block.
   bool whole_block = false;
   // … and is there from its start.

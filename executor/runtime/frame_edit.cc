@@ -6,9 +6,10 @@
 namespace opstep {
 
 void Frame::Edit(uint32_t slot, const std::function<void(Tensor&)>& write) {
-  const Storage storage = plan_->slots[slot].storage;
+  const SlotPlan& plan = plan_->slots[slot];
+  const Storage storage = plan.storage;
   const bool shared = storage == Storage::kFeed || storage == Storage::kConstant ||
-                      (storage == Storage::kArena && plan_->slots[slot].shared);
+                      plan.copy_of != 0 || plan.copied;
   const auto own = own_.find(slot);
   if (shared && (own == own_.end() || own->second.get() != slots_[slot].data)) {
     const void* before = slots_[slot].data;

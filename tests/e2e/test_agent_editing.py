@@ -219,6 +219,28 @@ def test_variables_of_blocks_around_are_edited_in_their_frames(tmp_path: Path) -
     assert got["result.out_1"].tolist() == [103 * 103]
 
 
+@pytest.mark.parametrize(
+    ("at", "target", "seen_by"),
+    [("b", "a.out", "cd"), ("c", "a.out", "d"), ("c", "b.out", "c"), ("d", "b.out", "")],
+)
+def test_a_copy_and_what_it_is_a_copy_of_are_edited_apart(
+    tmp_path: Path, at: str, target: str, seen_by: str
+) -> None:
+    plain = script("copies", tmp_path / "plain.npz")
+
+    async def edit(stop: Stop) -> None:
+        await stop.assign(target, "0.5")
+        other = "a.out" if target == "b.out" else "b.out"
+        if at != "b":
+            assert not (await stop.value(other) == 0.5).any()
+
+    got = edited(tmp_path, "copies", at, edit)
+    for name, value in {"c": 0.25, "d": -0.5}.items():
+        first, second = got[f"{name}.out_1"], got[f"{name}.out_2"]
+        assert same(second, plain[f"{name}.out_2"])
+        assert (first == value).all() if name in seen_by else same(first, second)
+
+
 def test_what_was_saved_for_the_gradient_stays_as_it_was(tmp_path: Path) -> None:
     plain = script("saved", tmp_path / "plain.npz")
 

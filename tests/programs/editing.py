@@ -41,6 +41,15 @@ def constants() -> None:
     run({"x": np.array([10, 20, 30], np.float32)}, c, d, y, z)
 
 
+def copies() -> None:
+    x = layers.data("x", shape=[2, 3])
+    a = layers.tanh(x, name="a")
+    b = layers.reshape(a, [3, 2], name="b")
+    c = layers.square(b, name="c")
+    d = layers.neg(a, name="d")
+    run({"x": np.arange(6, dtype=np.float32).reshape(2, 3)}, c, d)
+
+
 def conv(size: int = 12) -> None:
     x = layers.data("x", shape=[2, 16, size, size])
     weights = rng.standard_normal((32, 16, 3, 3)).astype(np.float32)
