@@ -26,7 +26,7 @@ IDLE_BAR, NAN_BAR = 1.0, 5.0  # percent
 CONDITION_BAR = 2e6  # a second
 SUMMARY_BAR = 0.5  # seconds for 1 GB
 OPS = 2000
-ROUNDS = 40
+ROUNDS = 60
 
 # Obeys one line each: what shall be set now.
 SERVER = """
@@ -94,23 +94,23 @@ class Server:
         return self._process.stdout.readline().strip()
 
 
-def _in_turns(server: Server, states: list[str], run: Callable[[], object]) -> dict[str, float]:
-    """Seconds of a run in each state: what one in twenty is faster than.
-
-    The very best run is one stroke of luck, which makes a percent; the best twentieth is not.
-    """
-    times: dict[str, list[float]] = {state: [] for state in states}
-    for _ in range(ROUNDS):
+def _in_turns(
+    server: Server, states: list[str], run: Callable[[], object]
+) -> dict[str, np.ndarray]:
+    """The best time of a run in each state, round by round: a round's times belong together, as
+    the machine may be faster in the next one."""
+    best = {state: np.full(ROUNDS, np.inf) for state in states}
+    for round_ in range(ROUNDS):
         for state in states:
             server.set(state)
             for _ in range(3):  # attaches, and takes the other shape of the plan
                 run()
             assert opstep.debug.attached() == (state != "off")
-            for _ in range(20):
+            for _ in range(15):
                 start = time.perf_counter()
                 run()
-                times[state].append(time.perf_counter() - start)
-    return {state: float(np.quantile(taken, 0.05)) for state, taken in times.items()}
+                best[state][round_] = min(best[state][round_], time.perf_counter() - start)
+    return best
 
 
 def _chain() -> Callable[[], object]:
@@ -175,8 +175,8 @@ def rows() -> list[Row]:
         chain = _in_turns(server, ["idle", condition], _chain())
     finally:
         server.close()
-    idle, nan = ((step[state] / step["off"] - 1) * 100 for state in ("idle", "nan"))
-    a_second = OPS / (chain[condition] - chain["idle"])
+    idle, nan = (float(np.median(step[state] / step["off"]) - 1) * 100 for state in ("idle", "nan"))
+    a_second = OPS / float(np.median(chain[condition] - chain["idle"]))
     anomaly = _torch_anomaly(images, labels)
     summary = asyncio.run(_summary())
     return [
