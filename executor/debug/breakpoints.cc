@@ -39,6 +39,21 @@ struct Matches {
   }
 };
 
+// Why it may not be logged at the op; empty when it may.
+std::string Refusal(const TapLimits& limits, const proto::Breakpoint& spec,
+                    const proto::OpDesc& op) {
+  if (!limits.Allows(op)) return Cat("this process does not let '", op.name(), "' be logged");
+  try {
+    if (spec.has_condition()) limits.CheckAllowed(spec.condition(), op);
+    for (const proto::LogMessage::Piece& piece : spec.log().pieces()) {
+      if (piece.has_value()) limits.CheckAllowed(piece.value(), op);
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 void Breakpoints::Replace(const proto::SetBreakpoints& wanted) {
@@ -109,6 +124,13 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
         ++bound;
         continue;
       }
+      if (limits_ != nullptr) {
+        std::string why = Refusal(*limits_, spec, *instruction.op);
+        if (!why.empty()) {
+          entry.refused = std::move(why);
+          continue;
+        }
+      }
       Binding binding;
       binding.breakpoint = spec.id();
       binding.once_in_run = line;
@@ -166,7 +188,9 @@ void Breakpoints::Refresh(Entry& entry) const {
   status.set_id(entry.spec.id());
   status.set_op_count(static_cast<uint32_t>(entry.ops.size()));
   status.set_verified(!entry.ops.empty() && status.has_first());
-  if (!status.verified()) {
+  if (!status.verified() && !entry.refused.empty()) {
+    status.set_message(entry.refused);
+  } else if (!status.verified()) {
     status.set_message(entry.condition_error.empty()
                            ? entry.place.WhyNot(entry.spec)
                            : Cat("the condition '", entry.spec.condition_text(),
@@ -177,6 +201,8 @@ void Breakpoints::Refresh(Entry& entry) const {
   } else if (entry.unfit) {
     status.set_message(Cat("the condition '", entry.spec.condition_text(), "' cannot be asked at ",
                            entry.unfit, " of the ops: ", entry.condition_error));
+  } else if (!entry.refused.empty()) {
+    status.set_message(Cat("some ops are not logged: ", entry.refused));
   } else if (!entry.log_problem.empty()) {
     status.set_message(Cat("the log message has no value at some ops: ", entry.log_problem));
   } else if (entry.moved) {

@@ -11,6 +11,7 @@
 #include "debug.pb.h"
 #include "debug/place.h"
 #include "debug/plans.h"
+#include "debug/tap_limits.h"
 
 namespace opstep {
 
@@ -18,6 +19,8 @@ namespace opstep {
 // agent's lock guards it.
 class Breakpoints {
  public:
+  // They are log points, and may show what taps may.
+  void Limit(const TapLimits* limits) { limits_ = limits; }
   // Makes these all that there is. Bind must then be called for every known plan.
   void Replace(const proto::SetBreakpoints& wanted);
   void Clear() { entries_.clear(); }
@@ -45,6 +48,7 @@ class Breakpoints {
     std::string condition_error;   // of binding
     std::string condition_failed;  // of evaluating
     std::string log_problem;       // a value of the log message that cannot be had somewhere
+    std::string refused;           // why an op is not to be logged
     std::shared_ptr<HitCount> hits;
     uint32_t moved = 0;  // the line that was taken in place of its own
     Place place;
@@ -58,6 +62,7 @@ class Breakpoints {
   std::vector<Entry*> InOrder();
 
   std::unordered_map<uint32_t, Entry> entries_;
+  const TapLimits* limits_ = nullptr;
 };
 
 }  // namespace opstep

@@ -64,6 +64,7 @@ Session::Session(AgentOptions options, std::shared_ptr<Taps> taps)
       taps_(std::move(taps)) {
   OPSTEP_CHECK(policy_ != proto::POLICY_UNSPECIFIED,
                "the debugger's policy is full, observe or log-only, not '", options_.policy, "'");
+  if (!MayStop(policy_)) breakpoints_.Limit(&options_.taps);
 }
 
 void Session::Start() {

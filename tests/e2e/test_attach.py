@@ -320,6 +320,36 @@ def test_a_process_that_may_only_be_logged(tmp_path: Path) -> None:
         assert "done" in script.finish()
 
 
+@pytest.mark.parametrize(
+    ("at", "message", "why"),
+    [
+        ("sum", "{X.max()}", "does not let 'reduce_sum_0' be logged"),
+        ("tanh", "{z}", "'z' is none of them"),
+        ("tanh", "{X[0]}", "does not let parts of tensors be logged"),
+    ],
+)
+def test_log_points_are_within_the_limits_of_taps(
+    tmp_path: Path, at: str, message: str, why: str
+) -> None:
+    path = PROGRAMS / "forever.py"
+    with Script(tmp_path, OPSTEP_POLICY="log-only", OPSTEP_TAP_ALLOW="tanh*").ready() as script:
+        with Session() as session:
+            attach(session, {"pid": script.pid})
+            lines = [
+                {"line": marker(path, at), "logMessage": message},
+                {"line": marker(path, "tanh"), "logMessage": "most {out.max()}"},
+            ]
+            source = {"source": {"path": str(path)}, "breakpoints": lines}
+            first, _ = session.request("setBreakpoints", source)["breakpoints"]
+            if first.get("verified") or why not in first.get("message", ""):
+                told = session.event("breakpoint", lambda body: why in str(body))
+                first = told["breakpoint"]
+            assert not first["verified"]
+            session.event("output", lambda body: "most 0.7616" in body["output"])
+            session.request("disconnect")
+        assert "done" in script.finish()
+
+
 # ---- the terminal --------------------------------------------------------------------------------
 
 
