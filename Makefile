@@ -61,10 +61,13 @@ build: $(STAMPS)/install ## Build everything into .venv (Debian packages, enviro
 demo: build ## Train the digits model, then find a NaN in a batch debugging session
 	@tools/demo.sh
 
+# Real processes on a busy machine: a test gets a second try, and is then named in the summary.
+AGAIN = --reruns 1 -rR
+
 test: test-fast test-e2e test-vscode ## All tests
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
-	@$(PYTEST) -q -m "not e2e and not vscode and not slow" tests
+	@$(PYTEST) -q $(AGAIN) -m "not e2e and not vscode and not slow" tests
 
 test-cpp: build ## The C++ test programs
 	@if compgen -G 'tests/cpp/*.cc' >/dev/null; then \
@@ -79,11 +82,11 @@ $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
 	@touch $@
 
 test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
-	@$(PYTEST) -q -m "(e2e or slow) and not vscode" tests
+	@$(PYTEST) -q $(AGAIN) -m "(e2e or slow) and not vscode" tests
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
-	@$(PYTEST) -q --reruns 1 -m vscode tests
+	@$(PYTEST) -q $(AGAIN) -m vscode tests
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py

@@ -60,4 +60,10 @@ bool TapQueue::empty() const {
   return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);
 }
 
+bool TapQueue::filling() const {
+  const size_t cells =
+      tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_relaxed);
+  return cells > mask_ / 8 || used_.load(std::memory_order_relaxed) > room_ / 8;
+}
+
 }  // namespace opstep

@@ -38,6 +38,8 @@ class TapQueue {
   bool Pop(TapRecord* record);
   void Free(size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   bool empty() const;
+  // An eighth of it is taken, or more.
+  bool filling() const;
 
  private:
   struct Cell {

@@ -13,7 +13,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kNice = 10;
-constexpr milliseconds kGather{20};
+// How long records gather, and how often it is looked whether they are many.
+constexpr milliseconds kGather{200};
+constexpr milliseconds kGatherStep{20};
 // A signal may be missed: nobody who makes a record takes the lock for it.
 constexpr milliseconds kLookAgain{100};
 constexpr milliseconds kFullLine{2};
@@ -138,8 +140,13 @@ void TapSender::Loop() {
                         [&] { return closing_ || (!queue_.empty() && MaySend()); });
       asleep_ = false;
       if (closing_ || queue_.empty() || !MaySend()) continue;
-      // Gather some more: one message costs as much as hundreds of records.
-      changed_.wait_for(lock, kGather, [&] { return closing_; });
+      // Gather some more: one message costs as much as hundreds of records, here and at the server,
+      // and who sends often takes time from runs that share its cores.
+      const auto until = TapClock::now() + kGather;
+      const auto enough = [&] { return closing_ || hurried_; };
+      while (!enough() && !queue_.filling() && TapClock::now() < until) {
+        changed_.wait_for(lock, kGatherStep, enough);
+      }
       if (closing_) return;
     }
     Send(lock);
@@ -217,6 +224,7 @@ uint64_t TapSender::Close(milliseconds most, std::vector<uint64_t>* batches) {
   uint64_t lost = 0;
   {
     std::unique_lock lock(mutex_);
+    hurried_ = true;
     // The sender goes on until the time is over, or all is confirmed.
     while (thread_.joinable() && stream_.send && TapClock::now() < until &&
            (sending_ || !queue_.empty() || !under_way_.empty())) {

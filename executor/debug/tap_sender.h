@@ -17,8 +17,8 @@ namespace opstep {
 // Sends tap records to the debug server, a few batches ahead of what its sinks have taken, and
 // counts what becomes of each. While there is no server they wait in the queue.
 //
-// Thread: one, from the first record to Close. It sends what has gathered for 20 ms, or sooner when
-// that is much, and waits on its condition variable only.
+// Thread: one, from the first record to Close. It sends what has gathered for 200 ms, or sooner
+// when that is much or somebody waits for it, and waits on its condition variable only.
 class TapSender {
  public:
   // How messages get to the server; neither call may block. Null functions: there is none.
@@ -69,7 +69,8 @@ class TapSender {
   std::condition_variable changed_;
   std::thread thread_;
   Stream stream_;
-  uint64_t epoch_ = 0;  // counts streams
+  uint64_t epoch_ = 0;    // counts streams
+  bool hurried_ = false;  // somebody waits for what is to be sent
   bool closing_ = false;
   std::atomic<bool> closed_{false};  // for ever
   bool sending_ = false;             // pieces of a record

@@ -14,6 +14,8 @@ from opstep_server.debugger import Debugger, Event
 from opstep_server.wire import debug_pb2 as pb
 
 PATIENCE = 5.0
+# What gRPC raises for a write to a call that has ended, or ends meanwhile.
+ENDED = (asyncio.InvalidStateError, grpc.aio.AioRpcError)
 
 Answer = Callable[[pb.Command], dict[str, Any]]
 
@@ -60,7 +62,7 @@ class ScriptedExecutor:
 
     async def goodbye(self) -> None:
         # The server may have ended the call first.
-        with contextlib.suppress(asyncio.InvalidStateError):
+        with contextlib.suppress(*ENDED):
             await self.send(goodbye=pb.Goodbye())
             await self._call.done_writing()
         await asyncio.wait_for(self._call.code(), PATIENCE)
@@ -96,7 +98,7 @@ class ScriptedExecutor:
         kind = command.WhichOneof("command")
         answer = self.answers.get(kind, lambda _: {"done": pb.Done()})(command)
         # A command may come when it has said goodbye: it reads on, but cannot answer.
-        with contextlib.suppress(asyncio.InvalidStateError):
+        with contextlib.suppress(*ENDED):
             await self.send(reply=pb.Reply(command=command.id, **answer))
 
     def of(self, kind: str) -> list[Any]:
