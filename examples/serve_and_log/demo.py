@@ -93,6 +93,7 @@ def main() -> int:
 
         def phase(name: str) -> object:
             told = load(address, args.requests)
+            time.sleep(0.5)  # records gather for a moment before they are sent
             print(f"{name:22} p50 {told['p50_ms']} ms, p99 {told['p99_ms']} ms, "
                   f"answers {told['digest']}, records {records(folder)}", flush=True)  # fmt: skip
             return told["digest"]

@@ -192,7 +192,9 @@ def test_histograms_samples_and_whole_tensors(tmp_path: Path):
 
 def test_a_large_tensor_comes_in_pieces(tmp_path: Path):
     server = TapServer([tap("tanh", uid="t", statistics=False, full=True)])
-    run(server, tmp_path, "large", str(tmp_path / "r.npz"), name="editing.py")
+    arguments = ("large", str(tmp_path / "r.npz"))
+    # Room for the tensors of both runs.
+    run(server, tmp_path, *arguments, name="editing.py", OPSTEP_TAP_QUEUE="64MB")
     assert server.batches
     for batch in server.batches:
         total = batch.extras[0].total_bytes
@@ -258,7 +260,7 @@ def test_set_changed_and_removed_while_running(tmp_path: Path):
         assert (await server.listed())["t"].counts.produced >= before
         await put()
         assert not await server.listed()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)  # what had gathered comes
         seen = server.records["t"]
         await asyncio.sleep(0.3)
         assert server.records["t"] == seen
