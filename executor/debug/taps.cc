@@ -291,12 +291,10 @@ std::shared_ptr<const TapPoint> Taps::PointOf(Entry& entry, const Plan& plan, in
     source.mutable_line()->set_function(frame.function);
     break;
   }
-  std::weak_ptr<const TapPoint>& kept = entry.points[source.SerializeAsString()];
-  std::shared_ptr<const TapPoint> point = kept.lock();
+  std::shared_ptr<const TapPoint>& point = entry.points[source.SerializeAsString()];
   if (!point) {
     source.set_source(++last_point_);
     point = std::make_shared<const TapPoint>(entry.tap->counters, std::move(source));
-    kept = point;
   }
   return point;
 }
@@ -324,7 +322,7 @@ bool Taps::Police(TapClock::time_point now) {
   // Points of plans that are gone.
   for (auto& [uid, entry] : entries_) {
     if (entry.points.size() > 2 * entry.ops.size() + 1000)
-      std::erase_if(entry.points, [](const auto& point) { return point.second.expired(); });
+      std::erase_if(entry.points, [](const auto& point) { return point.second.use_count() == 1; });
   }
   if (now - looked_ < kPatrol) return ended;
   const double seconds = std::chrono::duration<double>(now - looked_).count();

@@ -69,7 +69,7 @@ class Taps {
     std::string problem;                          // of its value or condition at some op
     size_t forbidden = 0;                         // ops that the policy keeps to itself
     // By program, op and variable: the same number for all shapes of a value.
-    std::map<std::string, std::weak_ptr<const TapPoint>> points;
+    std::map<std::string, std::shared_ptr<const TapPoint>> points;
     std::string told;
   };
 
