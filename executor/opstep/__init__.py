@@ -20,7 +20,18 @@ from opstep._core import Error
 _core.hide_frames_below(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 _core.set_main_thread(_threading.main_thread().ident)
 
-from opstep import clipping, debug, initializer, layers, lr, ops, optimizer, threads  # noqa: E402
+from opstep import (  # noqa: E402
+    clipping,
+    debug,
+    initializer,
+    layers,
+    lr,
+    metrics,
+    ops,
+    optimizer,
+    readers,
+    threads,
+)
 from opstep.backward import append_backward  # noqa: E402
 from opstep.context import (  # noqa: E402
     default_main_program,
@@ -75,10 +86,12 @@ __all__ = [
     "load_model",
     "load_params",
     "lr",
+    "metrics",
     "name_scope",
     "ops",
     "optimizer",
     "program_guard",
+    "readers",
     "save_checkpoint",
     "save_model",
     "save_params",
