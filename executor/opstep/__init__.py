@@ -22,6 +22,7 @@ _core.set_main_thread(_threading.main_thread().ident)
 
 from opstep import (  # noqa: E402
     clipping,
+    datasets,
     debug,
     initializer,
     layers,
@@ -75,6 +76,7 @@ __all__ = [
     "append_backward",
     "clipping",
     "compile",
+    "datasets",
     "debug",
     "default_main_program",
     "default_startup_program",
