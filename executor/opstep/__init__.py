@@ -48,6 +48,13 @@ from opstep.executor import (  # noqa: E402
     global_scope,
     scope_guard,
 )
+from opstep.machine import (  # noqa: E402
+    GradientMachine,
+    OutputModel,
+    compose,
+    gradient_machine,
+    model_of,
+)
 from opstep.model import (  # noqa: E402
     Model,
     load_checkpoint,
@@ -59,6 +66,7 @@ from opstep.model import (  # noqa: E402
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
+from opstep.updating import Updater, updater  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
 from opstep.version import __version__ as __version__  # noqa: E402
 
@@ -67,21 +75,26 @@ __all__ = [
     "CompiledProgram",
     "Error",
     "Executor",
+    "GradientMachine",
     "Model",
     "Operator",
+    "OutputModel",
     "Parameter",
     "Program",
     "Scope",
+    "Updater",
     "Variable",
     "append_backward",
     "clipping",
     "compile",
+    "compose",
     "datasets",
     "debug",
     "default_main_program",
     "default_startup_program",
     "get_num_threads",
     "global_scope",
+    "gradient_machine",
     "initializer",
     "layers",
     "load_checkpoint",
@@ -89,6 +102,7 @@ __all__ = [
     "load_params",
     "lr",
     "metrics",
+    "model_of",
     "name_scope",
     "ops",
     "optimizer",
@@ -99,6 +113,7 @@ __all__ = [
     "save_params",
     "scope_guard",
     "set_num_threads",
+    "updater",
 ]
 
 threads._start()

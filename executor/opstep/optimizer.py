@@ -68,12 +68,13 @@ class Optimizer:
                 raise
         return pairs
 
-    def apply_gradients(self, pairs: Sequence[Pair]) -> None:
-        """Add the ops that change each parameter with its gradient."""
+    def apply_gradients(self, pairs: Sequence[Pair], prefix: str = "") -> None:
+        """Add the ops that change each parameter with its gradient; `prefix` goes before their
+        names and those of the state that belongs to a parameter."""
         main = pairs[0][0].program
         step = _Step(self, main)
         for parameter, gradient in self._clipped(main, pairs):
-            name = f"{parameter.name}.{type(self).__name__.lower()}"
+            name = f"{prefix}{parameter.name}.{type(self).__name__.lower()}"
             if main._core.has_op_name(name):  # another loss changes the parameter too
                 name = main.unique_name(name)
             step.name, step.weight_decay = name, self.weight_decay
