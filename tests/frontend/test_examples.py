@@ -47,6 +47,21 @@ def test_an_example_that_learns_too_little_says_so() -> None:
     assert done.returncode == 1 and "explained variance" in done.stdout
 
 
+def test_the_gan_draws_the_ring() -> None:
+    output = run("gan.py")
+    mean, spread = map(float, re.search(r"radius ([\d.]+) ± ([\d.]+),", output).groups())
+    emptiest = float(re.search(r"emptiest eighth ([\d.]+)%", output)[1])
+    assert mean == pytest.approx(2, abs=0.1) and spread == pytest.approx(0.1, abs=0.1), output
+    assert emptiest >= 5, output
+    assert run("gan.py") == output, "it is not reproducible"
+
+
+def test_a_gan_that_learned_nothing_yet_says_so() -> None:
+    command = [sys.executable, str(EXAMPLES / "gan.py"), "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd="/")
+    assert done.returncode == 1 and "emptiest eighth" in done.stdout, done.stderr
+
+
 def test_the_nan_comes_after_a_while() -> None:
     output = run("find_the_nan.py")
     losses = re.findall(r"step +(\d+): loss (\S+)", output)
