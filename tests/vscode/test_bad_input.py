@@ -33,7 +33,8 @@ class Interpreter:
         package = self.path.parent / f"opstep-{version}" / "opstep_server"
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(f"def version():\n    return {version!r}\n")
-        self.be(f"PYTHONPATH='{package.parent}' exec '{sys.executable}'")
+        # Without site-packages, where an opstep installed to be edited would come first.
+        self.be(f"PYTHONPATH='{package.parent}' exec '{sys.executable}' -S")
 
 
 @pytest.fixture
