@@ -10,57 +10,78 @@ from opstep.program import Operator, Program
 from opstep.variable import Parameter, type_text
 
 
-def append_program(target: Program, source: Program, connected: Mapping[str, str]) -> None:
-    """Add the ops of `source` to `target`. A feed of `source` in `connected` is no longer fed: it
-    takes the value of that variable of `target`. What both have under one name must be the same."""
-    _check_names(target, source, connected)
-    _copy_kept(target, source)
-    for op in source.global_block().ops:
-        outputs = [name for names in op.outputs.values() for name in names]
-        wired = [name for name in outputs if name in connected]
-        if wired:
-            _wire(target, source, wired[0], connected[wired[0]])
-        elif not target._core.has_op_name(op.name):
-            _append(target, 0, op)
+class JointProgram:
+    """One program out of several. What two of them have under one name must be the same."""
+
+    def __init__(self, first: Program, name: str) -> None:
+        self.program = first.clone(name=name)
+        self._connected: set[str] = set()
+        # Copies have other lines than what they were made of, which is what is compared.
+        self._texts = _texts(first)
+
+    def append(self, source: Program, connected: Mapping[str, str]) -> None:
+        """Add the ops of `source`. A feed in `connected` is no longer fed: it takes the value of
+        that variable of a program before."""
+        self._check_names(source, connected)
+        _copy_kept(self.program, source)
+        for op in source.global_block().ops:
+            outputs = [name for names in op.outputs.values() for name in names]
+            feed = next((name for name in outputs if name in connected), None)
+            if feed is not None:
+                if feed not in self._connected:
+                    _wire(self.program, source, feed, connected[feed])
+                    self._connected.add(feed)
+            elif op.name not in self._texts:
+                _append(self.program, 0, op)
+            elif self._texts[op.name] != _text(op):
+                raise _two_meanings("an op", op.name)
+        self._texts = _texts(source) | self._texts
+
+    def _check_names(self, source: Program, connected: Mapping[str, str]) -> None:
+        here = self.program.global_block()
+        for name, variable in source.global_block().vars.items():
+            if not here.has_var(name) or name in self._connected & connected.keys():
+                continue
+            if name in connected:
+                raise Error(f"'{name}' cannot be connected: a model before is fed it")
+            writer, other = variable.writer, here.var(name).writer
+            made = None if writer is None else _text(writer)
+            known = None if other is None else self._texts.get(other.name)
+            if made != known or type_text(variable) != type_text(here.var(name)):
+                raise _two_meanings("a variable", name)
 
 
-def _check_names(target: Program, source: Program, connected: Mapping[str, str]) -> None:
-    here, there = target.global_block(), source.global_block()
-    for name in there.vars:
-        if name in connected:
-            if here.has_var(name):
-                raise Error(f"'{name}' cannot be connected: another model has that variable too")
-        elif here.has_var(name):
-            made, making = here.var(name).writer, there.var(name).writer
-            if _text(made) != _text(making) or type_text(here.var(name)) != type_text(
-                there.var(name)
-            ):
-                raise Error(
-                    f"two models have a variable '{name}' and do not mean the same: build one of "
-                    "them inside opstep.name_scope(...)"
-                )
+def _texts(program: Program) -> dict[str, object]:
+    return {op.name: _text(op) for block in program.blocks for op in block.ops}
 
 
-def _text(op: Operator | None) -> object:
+def _two_meanings(what: str, name: str) -> Error:
+    return Error(
+        f"two models have {what} '{name}' and do not mean the same: build one of them inside "
+        "opstep.name_scope(...)"
+    )
+
+
+def _text(op: Operator) -> object:
     """What is equal if two ops of different programs are the same one; feeds may just be alike."""
-    if op is None:
-        return None
+    # Two parts of one program may number its blocks differently.
+    blocks = {attr["name"] for attr in _core.op(op.type)["attrs"] if attr["type"] == "block"}
+    attrs = {name: value for name, value in op.attrs.items() if name not in blocks}
     lines = op.stack if op.inputs else []
-    return op.type, op.name, op.inputs, op.outputs, op.attrs, lines
+    return op.type, op.name, op.inputs, op.outputs, attrs, lines
 
 
 def _copy_kept(target: Program, source: Program) -> None:
     for name, variable in source.global_block().vars.items():
         if not variable.persistable or target.global_block().has_var(name):
             continue
-        is_parameter = isinstance(variable, Parameter)
         target._core.create_var(
             0,
             name,
             variable.dtype,
             variable.shape,
             True,
-            is_parameter,
+            isinstance(variable, Parameter),
             isinstance(variable, Parameter) and variable.trainable,
             variable.stop_gradient,
         )

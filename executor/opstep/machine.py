@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context
+from opstep import _core, context, tables
 from opstep._core import Error
 from opstep.backward import append_backward
 from opstep.executor import Executor, Scope, _name, global_scope
-from opstep.joining import append_program
+from opstep.joining import JointProgram
 from opstep.model import _persistables
 from opstep.program import Program
 from opstep.variable import Parameter, Variable
@@ -50,6 +50,9 @@ class OutputModel:
     def __repr__(self) -> str:
         fed = ", ".join(self.feeds) or "nothing"
         return f"<model '{self.name}' of {fed}, with {len(self.parameters)} parameters>"
+
+    def _repr_html_(self) -> str:
+        return tables.model_table(self)
 
 
 def model_of(output: Variable, scope: Scope | None = None) -> OutputModel:
@@ -200,18 +203,19 @@ def _fill(part: Program, program: Program, scope: Scope) -> None:
 
 
 def _joint(models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> Program:
-    """One program for all; models of one program that nothing connects are simply a part of it."""
-    left = dict(connect)
-    joint = models[0].program.clone(name="+".join(model.name for model in models))
+    """One program for all; what models of one program share is in it once."""
+    joint = JointProgram(models[0].program, "+".join(model.name for model in models))
+    used = set()
     for model in models[1:]:
-        own = {feed: left.pop(feed) for feed in model.feeds if feed in left}
+        own = {feed: connect[feed] for feed in model.feeds if feed in connect}
         for feed, value in own.items():
-            if not joint.global_block().has_var(value):
+            if not joint.program.global_block().has_var(value):
                 raise Error(
                     f"'{feed}' cannot be connected to '{value}': no model before '{model.name}' "
                     "has that variable"
                 )
-        append_program(joint, model.program, own)
-    for feed in left:
+        joint.append(model.program, own)
+        used |= own.keys()
+    for feed in connect.keys() - used:
         raise Error(f"'{feed}' cannot be connected: no model but the first is fed it")
-    return joint
+    return joint.program

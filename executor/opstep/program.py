@@ -419,3 +419,8 @@ class Program:
     def __repr__(self) -> str:
         ops = sum(len(block.ops) for block in self.blocks)
         return f"<program '{self.name}': {ops} ops in {len(self.blocks)} blocks>"
+
+    def _repr_html_(self) -> str:
+        from opstep.tables import program_table
+
+        return program_table(self)

@@ -206,6 +206,12 @@ class Variable:
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name} {type_text(self)}>"
 
+    def _repr_html_(self) -> str:
+        from opstep.executor import global_scope
+        from opstep.tables import variable_table
+
+        return variable_table(self, global_scope())
+
 
 # The debugger finds the names that Python code has for variables.
 _core.set_variable_type(Variable)

@@ -198,6 +198,39 @@ def test_models_of_two_programs_are_composed(world: World) -> None:
     )
 
 
+def test_models_that_share_layers_compute_them_once(world: World) -> None:
+    points = generator(layers.data("noise", shape=[None, 3]))
+    branch = layers.cond(layers.mean(points) > 0, lambda: points * 2, lambda: points * 3)
+    side = layers.cond(layers.mean(points) > 1, lambda: points * 4, lambda: points * 5)
+    loss = judge(branch + side, layers.data("label", shape=[None, 1]))
+    of_side, of_loss = opstep.model_of(layers.mean(side)), opstep.model_of(loss)
+    alone, both = opstep.gradient_machine(of_loss), opstep.compose(of_side, of_loss)
+    types = [op.type for op in both.program.global_block().ops]
+    assert types.count("dropout") == 1 and types.count("cond") == 3
+    count = next(name for name in world.scope.names() if name.endswith(".count"))
+    results = []
+    for machine in (alone, both):
+        world.scope.set(count, np.int64(0))  # the same mask of dropout
+        results.append(machine.feed({"noise": NOISE, "label": ONES}).backward())
+    assert results[0].tobytes() == results[1].tobytes()
+    assert same(alone.gradients, both.gradients)
+
+
+def test_several_models_behind_one_connection(world: World) -> None:
+    gen, disc, sample, fake = two_models()
+    far = opstep.model_of(layers.mean(layers.reduce_sum(sample * sample, axes=1)))
+    features = opstep.model_of(world.main.global_block().var("judge/fc_0.out"))
+    machine = opstep.compose(gen, features, far, disc, connect={sample: fake})
+    machine.feed({"noise": NOISE, "label": ONES})
+    points = machine.forward(gen)
+    assert machine.forward(far) == pytest.approx((points**2).sum(1).mean(), rel=1e-5)
+    two = opstep.compose(gen, disc, connect={sample: fake}).feed({"noise": NOISE, "label": ONES})
+    assert machine.forward(disc).tobytes() == two.forward().tobytes()
+    assert "a model before is fed it" in error_of(
+        lambda: opstep.compose(far, gen, disc, connect={sample: fake})
+    )
+
+
 def test_forward_changes_nothing_and_backward_draws_anew(world: World) -> None:
     gen, disc, sample, fake = two_models()
     machine = opstep.compose(gen, disc, connect={sample: fake})
