@@ -141,7 +141,7 @@ class GradientMachine:
         return loss
 
     def _run(self, program: Program, fetches: list[str]) -> list[np.ndarray]:
-        feed = {}
+        feed: dict[str | Variable, Any] = {}
         for name in program._core.feed_names():
             if name not in self._fed:
                 raise Error(f"to compute '{fetches[0]}' the machine must be fed '{name}' too")
@@ -205,7 +205,7 @@ def _fill(part: Program, program: Program, scope: Scope) -> None:
 def _joint(models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> Program:
     """One program for all; what models of one program share is in it once."""
     joint = JointProgram(models[0].program, "+".join(model.name for model in models))
-    used = set()
+    used: set[str] = set()
     for model in models[1:]:
         own = {feed: connect[feed] for feed in model.feeds if feed in connect}
         for feed, value in own.items():

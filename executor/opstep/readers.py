@@ -26,7 +26,9 @@ class Reader:
 
     def __init__(self, passes: Callable[[int], Iterable[Batch]], endless: bool = False) -> None:
         self._passes, self.endless = passes, endless
-        self.restart()
+        self._batches: Iterator[Batch] | None = None
+        self._ahead: Batch | None = None
+        self._pass = 0
 
     def __call__(self) -> tuple[Batch, bool]:
         """The next minibatch, and whether it is the last one of its pass."""
@@ -49,9 +51,7 @@ class Reader:
 
     def restart(self) -> None:
         """Begin again with the first pass: the same minibatches come in the same order."""
-        self._pass = 0
-        self._batches: Iterator[Batch] | None = None
-        self._ahead: Batch | None = None
+        self._pass, self._batches, self._ahead = 0, None, None
 
     def _begin(self) -> Iterator[Batch]:
         """The minibatches of the next pass, of which there is at least one."""
@@ -173,7 +173,7 @@ def _side_by_side(passes: list[Iterable[Batch]], readers: tuple[Reader, ...]) ->
     order = sorted(range(len(readers)), key=lambda i: readers[i].endless)
     for step in count():
         joined: Batch = {}
-        ended = []
+        ended: list[int] = []
         for i in order:
             if ended and readers[i].endless:
                 break

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
+
 from opstep import context, layers
 from opstep._core import Error
 from opstep.executor import Executor, Scope
@@ -54,7 +56,9 @@ class SimpleUpdater(Updater):
         key = machine.scope, names
         if key not in self._programs:
             self._programs[key] = self._build(machine, names)
-        feed = {_gradient(name): machine.gradients[name] for name in names}
+        feed: dict[str | Variable, np.ndarray] = {
+            _gradient(name): machine.gradients[name] for name in names
+        }
         self._executor.run(self._programs[key], feed, scope=machine.scope)
 
     def _build(self, machine: GradientMachine, names: tuple[str, ...]) -> Program:
