@@ -20,13 +20,14 @@ SCREEN = 60  # lines
 # folder → the folders whose headers it may include, beside its own.
 MAY_KNOW: dict[str, set[str]] = {
     "base": set(),
+    "data": {"base"},
     "ir": {"base"},
     "ops": {"base", "ir"},
     "passes": {"base", "ir", "ops"},
     "plan": {"base", "ir", "ops"},
     "runtime": {"base", "ir", "ops", "plan"},
     "debug": {"base", "ir", "ops", "plan", "runtime"},
-    "opstep": {"base", "ir", "ops", "passes", "plan", "runtime", "debug"},
+    "opstep": {"base", "data", "ir", "ops", "passes", "plan", "runtime", "debug"},
 }
 WIRE_HEADERS = {"debug.pb.h", "debug.grpc.pb.h"}
 

@@ -31,6 +31,7 @@ from opstep import (  # noqa: E402
     ops,
     optimizer,
     readers,
+    records,
     threads,
 )
 from opstep.backward import append_backward  # noqa: E402
@@ -108,6 +109,7 @@ __all__ = [
     "optimizer",
     "program_guard",
     "readers",
+    "records",
     "save_checkpoint",
     "save_model",
     "save_params",

@@ -312,7 +312,7 @@ def test_a_picture_with_blocks_and_awkward_names() -> None:
 def test_help_and_wrong_words() -> None:
     top = command("--help")
     assert re.search(r"run +run a script", top.stdout) and re.search(r"show +print", top.stdout)
-    for name in ("run", "show"):
+    for name in ("run", "show", "records"):
         shown = command(name, "--help")
         assert shown.returncode == 0 and "examples:\n" in shown.stdout
     assert "the following arguments are required: FILE" in fails("run", code=2)

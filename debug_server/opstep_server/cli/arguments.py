@@ -57,6 +57,7 @@ OPSTEP_TLS_CA, an editor by tokenFile and tlsCa in its attach configuration.
 EXECUTOR_COMMANDS = {
     "run": "run a script, a saved model or a saved program",
     "show": "print a saved model or program as a listing or as a graph",
+    "records": "describe, verify or make a record file",
 }
 
 _DEBUG_USAGE = "opstep debug [options] FILE [args of a script]"

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, m) {
   BindOps(m);
   BindScope(m);
   BindFiles(m);
+  BindRecords(m);
   BindExecutor(m);
   BindHook(m);
   BindDebug(m);

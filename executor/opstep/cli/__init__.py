@@ -1,1 +1,1 @@
-"""The commands `opstep run` and `opstep show`."""
+"""The commands `opstep run`, `opstep show` and `opstep records`."""

@@ -1,4 +1,4 @@
-"""Arguments, errors and exit codes of `opstep run` and `opstep show`."""
+"""Arguments, errors and exit codes of `opstep run`, `opstep show` and `opstep records`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,22 @@ examples:
   opstep show main.opstep --dot | dot -Tsvg > main.svg
 """
 
+RECORDS_EPILOG = """\
+info tells fields and sizes, verify reads all of FILE and counts what is damaged, convert writes a
+record file from a .npz (the first axis of each array counts records) or a .csv of numbers whose
+first line names the columns.
+
+examples:
+  opstep records info digits.rec
+  opstep records verify digits.rec
+  opstep records convert digits.npz digits.rec
+
+exit code: 0, 1 when something is damaged or went wrong, 2 for wrong arguments
+"""
+
 
 def parser() -> argparse.ArgumentParser:
-    """All that can be said to the two commands."""
+    """All that can be said to these commands."""
     top = argparse.ArgumentParser(prog="opstep")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
@@ -99,7 +112,36 @@ def parser() -> argparse.ArgumentParser:
     )
     show.add_argument("file", metavar="FILE", help="what to show")
     show.add_argument("--dot", action="store_true", help="a picture for Graphviz instead")
+    _add_records(commands)
     return top
+
+
+def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    records = commands.add_parser(
+        "records",
+        help="describe, verify or make a record file",
+        description="Describe, verify or make a record file.",
+        epilog=RECORDS_EPILOG,
+        formatter_class=raw,
+    )
+    actions = records.add_subparsers(
+        dest="action", metavar="ACTION", required=True, help="info, verify or convert"
+    )
+    for name, what in [
+        ("info", "fields, number of records and sizes"),
+        ("verify", "read everything and count what is damaged"),
+    ]:
+        action = actions.add_parser(name, help=what, description=what)
+        action.add_argument("file", metavar="FILE", help="a record file")
+    convert = actions.add_parser(
+        "convert", help="write a record file", description="Write a record file."
+    )
+    convert.add_argument("source", metavar="IN", help="a .npz or .csv file")
+    convert.add_argument("out", metavar="OUT", help="the record file")
+    convert.add_argument(
+        "--codec", choices=["zlib", "none"], default="zlib", help="how chunks are compressed (zlib)"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,6 +160,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             show(args.file, args.dot)
             return 0
+        if args.command == "records":
+            from opstep.cli import recording
+
+            return recording.run(args)
         if args.file.endswith(".py"):
             top.error(f"a script comes first and has its own options: opstep run {args.file} ARGS")
         from opstep.cli.running import run
