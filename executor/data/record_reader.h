@@ -20,6 +20,7 @@ class RecordChunk {
 
   uint64_t first() const { return first_; }
   uint32_t records() const { return records_; }
+  size_t fields() const { return columns_.size(); }
   uint64_t end() const { return first_ + records_; }
   // A field of the record that is i-th here. The tensor keeps the chunk's memory alive.
   Tensor Value(uint32_t i, size_t field) const;

@@ -177,7 +177,7 @@ class Reader:
         return self._record(found[2], inside - found[0])
 
     def _record(self, chunk: _core.RecordChunk, i: int) -> dict[str, np.ndarray]:
-        return dict(zip(self._names, chunk.record(i, len(self._names)), strict=True))
+        return dict(zip(self._names, chunk.record(i), strict=True))
 
 
 def convert(source: Path | Iterable[Mapping[str, Any]], path: Path, codec: str = "zlib") -> int:

@@ -45,7 +45,8 @@ void Write(RecordWriter& writer, const std::vector<py::array>& arrays) {
   (writer.*write)(tensors);
 }
 
-// The number of the first record and, for each record, its arrays; None at the end.
+// The chunk with the next record that can be read: the number of its first one, how many it has,
+// and itself; None at the end.
 py::object ReadFrom(RecordReader& reader, uint64_t index) {
   std::shared_ptr<const RecordChunk> chunk;
   {
@@ -57,10 +58,10 @@ py::object ReadFrom(RecordReader& reader, uint64_t index) {
                         std::const_pointer_cast<RecordChunk>(chunk));
 }
 
-py::list Record(const RecordChunk& chunk, uint32_t i, size_t fields) {
+py::list Record(const RecordChunk& chunk, uint32_t i) {
   OPSTEP_CHECK(i < chunk.records(), "the chunk has ", chunk.records(), " records");
   py::list values;
-  for (size_t f = 0; f < fields; ++f) {
+  for (size_t f = 0; f < chunk.fields(); ++f) {
     Tensor value = chunk.Value(i, f);
     value.owner.reset();  // without an owner it is copied
     values.append(ToArray(value));
