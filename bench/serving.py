@@ -21,7 +21,7 @@ EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "serve_and_log"
 sys.path.insert(0, str(EXAMPLE))
 from load import Client  # noqa: E402
 
-ROUNDS, REQUESTS = 40, 800
+ROUNDS, REQUESTS = 80, 800
 BAR = 1.02
 TAPS = """
 [sinks.files]
