@@ -76,6 +76,7 @@ SCRIPTS = {
     "digits_mlp": (PROGRAMS / "digest_of.py", str(EXAMPLES / "digits_mlp.py")),
     "digits_rnn": (PROGRAMS / "digest_of.py", str(EXAMPLES / "digits_rnn.py"), "3"),
     "find_the_nan": (PROGRAMS / "digest_of.py", str(EXAMPLES / "find_the_nan.py")),
+    "gan": (PROGRAMS / "digest_of.py", str(EXAMPLES / "gan.py"), "100"),
     "linear_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "linear_regression.py"), "20"),
     "loop": (PROGRAMS / "digest_of.py", str(EXAMPLES / "loop.py")),
     "softmax_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "softmax_regression.py"), "5"),
