@@ -22,7 +22,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "base": set(),
     "data": {"base"},
     "ir": {"base"},
-    "ops": {"base", "ir"},
+    "ops": {"base", "data", "ir"},
     "passes": {"base", "ir", "ops"},
     "plan": {"base", "ir", "ops"},
     "runtime": {"base", "ir", "ops", "plan"},

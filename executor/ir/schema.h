@@ -30,8 +30,8 @@ struct SlotSchema {
   // Input: what the op's blocks read or write of the blocks around them. Output: what they write.
   // Filled in when the op is made.
   bool captures = false;
-  // Takes a variable of kind STACK.
-  bool stack = false;
+  // What kind of variable it takes.
+  proto::VarKind kind = proto::TENSOR;
 };
 
 enum class AttrType {

@@ -69,8 +69,8 @@ class Verifier {
               "var-name", "a variable's name holds a control character");
       Require(vars_[block_].emplace(var.name(), &var).second, "var-name", "variable '", var.name(),
               "' is there twice");
-      Require(var.kind() == proto::TENSOR || var.kind() == proto::STACK, "var-kind", "variable '",
-              var.name(), "' is of no known kind");
+      Require(proto::VarKind_IsValid(var.kind()) && var.kind() != proto::VAR_KIND_UNSPECIFIED,
+              "var-kind", "variable '", var.name(), "' is of no known kind");
       Require(proto::DataType_IsValid(var.dtype()) && var.dtype() != proto::DATA_TYPE_UNSPECIFIED,
               "var-dtype", "variable '", var.name(), "' has no known dtype");
       Require(var.dims_size() <= Dims::kMaxRank, "var-dims", "variable '", var.name(), "' has ",
@@ -78,8 +78,8 @@ class Verifier {
       for (const int64_t size : var.dims()) {
         Require(size >= -1, "var-dims", "variable '", var.name(), "' has a size of ", size);
       }
-      Require(var.kind() != proto::STACK || !var.persistable(), "var-kind", "variable '",
-              var.name(), "' is a stack and cannot outlast a run");
+      Require(var.kind() == proto::TENSOR || !var.persistable(), "var-kind", "variable '",
+              var.name(), "' is no tensor and cannot outlast a run");
       std::set<std::string> attrs;
       for (const proto::Attr& attr : var.attrs()) {
         Require(var.parameter() && attr.value_case() == proto::Attr::kF &&
@@ -136,7 +136,7 @@ class Verifier {
         if (name.empty()) continue;
         const proto::VarDesc* var = Find(home, name);
         Require(var != nullptr, "var-exists", "variable '", name, "' does not exist");
-        Require(schema->captures || schema->stack == (var->kind() == proto::STACK), "var-kind",
+        Require(schema->captures || schema->kind == var->kind(), "var-kind",
                 side, " '", slot.name(), "' cannot be variable '", name, "' of its kind");
         Require(schema->of_block.empty() || side == "input" || vars_[home].count(name) != 0,
                 "block-input", "it hands '", name, "' to block ", home,

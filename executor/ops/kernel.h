@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/tensor.h"
 #include "ir/op_view.h"
@@ -11,6 +14,15 @@ namespace opstep {
 class KernelContext;
 using KernelFn = void (*)(KernelContext&);
 
+// A block that runs apart from the run that it stands in, in memory of its own, on any one thread at
+// a time.
+class DetachedBlock {
+ public:
+  virtual ~DetachedBlock() = default;
+  // Values for the variables that it was detached with; gives the results, which own their memory.
+  virtual std::vector<Tensor> Run(const std::vector<Tensor>& values) = 0;
+};
+
 // Runs the ops of a sub-block; control-flow kernels get it through their context.
 class BlockRunner {
  public:
@@ -19,6 +31,17 @@ class BlockRunner {
   virtual void OpenBlock(int block) = 0;
   // From now on the variables that the op hands to the block have this many rows.
   virtual void ResizeBlock(int block, int64_t rows) = 0;
+  // From now on the variables that the op hands to the block, in the order of its outputs, have
+  // these types. They have no memory: the op gives them the tensors themselves.
+  virtual void ShapeBlock(int block, std::span<const VarType> types) = 0;
+  // The block as a function of `inputs`, variables of its own, that gives `results`. It reads
+  // nothing else.
+  virtual std::shared_ptr<DetachedBlock> Detach(int block, const std::vector<std::string>& inputs,
+                                                const std::vector<std::string>& results) = 0;
+  // Looks whether the run was interrupted; throws to end it. For kernels that wait.
+  virtual void Poll() = 0;
+  // While `held`, an interruption ends the run only at the next Poll. A second one ends it at once.
+  virtual void HoldInterrupts(bool held) = 0;
   // The call that stands for one of a resized block's while it has its present size.
   virtual const struct KernelCall& ResizedCall(uint32_t index) const = 0;
 
@@ -54,6 +77,7 @@ class KernelContext {
   void RunBlock(int block, uint64_t iteration) const { runner_->RunBlock(block, iteration); }
   void OpenBlock(int block) const { runner_->OpenBlock(block); }
   void ResizeBlock(int block, int64_t rows) const { runner_->ResizeBlock(block, rows); }
+  BlockRunner& runner() const { return *runner_; }
 
   const KernelCall& ResizedCall(uint32_t index) const { return runner_->ResizedCall(index); }
   // The same run with other tensors; its `call` is still to be set.

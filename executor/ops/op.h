@@ -110,6 +110,12 @@ enum class OpRole {
   // X, stack → stack, and stack → out: keep a value of a block's run for the gradient.
   kPush,
   kPop,
+  // Runs its block only if it has not run before in this scope.
+  kOnce,
+  // Makes a reader of data from outside the program.
+  kSource,
+  // Runs its block for each record of a reader.
+  kReaderLoop,
 };
 
 struct OpDef {
@@ -123,6 +129,8 @@ struct OpDef {
   bool side_effect = false;
   // How many rows it hands to its blocks is known only when it runs.
   bool resizes_blocks = false;
+  // All sizes of what it hands to its blocks are known only when it runs.
+  bool shapes_blocks = false;
   // Python source over the slots' and attributes' names with NumPy as np; gives the output or a
   // tuple.
   std::string oracle;
@@ -149,6 +157,7 @@ class Op {
   Op& OfBlock(std::string attr);
   Op& Captures();
   Op& Stack();
+  Op& Reader();
   // With default, or required (made with Required below).
   Op& Attr(const proto::Attr& default_value, std::string doc);
   Op& Required(std::string name, AttrType type, std::string doc);
@@ -158,6 +167,7 @@ class Op {
   Op& Role(OpRole role);
   Op& SideEffect();
   Op& ResizesBlocks();
+  Op& ShapesBlocks();
   Op& Oracle(std::string python);
   Op& Sample(std::string text);
   Op& OwnTest();

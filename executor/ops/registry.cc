@@ -85,7 +85,12 @@ Op& Op::Captures() {
 }
 
 Op& Op::Stack() {
-  Last().stack = true;
+  Last().kind = proto::STACK;
+  return *this;
+}
+
+Op& Op::Reader() {
+  Last().kind = proto::READER;
   return *this;
 }
 
@@ -127,6 +132,11 @@ Op& Op::SideEffect() {
 
 Op& Op::ResizesBlocks() {
   def_.resizes_blocks = true;
+  return *this;
+}
+
+Op& Op::ShapesBlocks() {
+  def_.shapes_blocks = true;
   return *this;
 }
 

@@ -133,6 +133,7 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
       if (var == nullptr) {
         proto::VarDesc made;
         made.set_name(out.name);
+        made.set_kind(out.slot->kind);
         var = &program.CreateVar(out.block, std::move(made));
       }
       if (var->dtype() == proto::DATA_TYPE_UNSPECIFIED) SetType(*var, types[i]);

@@ -26,6 +26,13 @@ class Frame final : public FrameEditor, public BlockRunner {
   void OpenBlock(int block) override;
   void ResizeBlock(int block, int64_t rows) override;
   const KernelCall& ResizedCall(uint32_t index) const override { return *resized_[index]; }
+  void ShapeBlock(int, std::span<const VarType>) override { Fail("not yet"); }
+  std::shared_ptr<DetachedBlock> Detach(int, const std::vector<std::string>&,
+                                        const std::vector<std::string>&) override {
+    Fail("not yet");
+  }
+  void Poll() override {}
+  void HoldInterrupts(bool) override {}
 
   const Plan& plan() const override { return *plan_; }
   PlanShape shape() const override { return shapes_[top_->block]; }
