@@ -35,6 +35,23 @@ class TensorStack {
   }
   size_t depth() const { return depth_; }
 
+  // All values, the first one first, as rows of one tensor; they must be alike.
+  Tensor All(const std::string& name) const {
+    VarType type = depth_ == 0 ? VarType{DType::kFloat32, {}} : entries_[0].type();
+    Dims dims{static_cast<int64_t>(depth_)};
+    for (const int64_t size : type.dims) dims.push_back(size);
+    Tensor all = Tensor::Allocate({type.dtype, dims});
+    for (size_t i = 0; i < depth_; ++i) {
+      OPSTEP_CHECK(entries_[i].type() == type, "cannot give the values of '", name,
+                   "' as one array: there are ", type.ToString(), " and ",
+                   entries_[i].type().ToString(), " among them");
+      if (type.dims.numel() > 0)
+        std::memcpy(all.as<char>() + i * entries_[i].bytes(), entries_[i].data,
+                    entries_[i].bytes());
+    }
+    return all;
+  }
+
  private:
   std::vector<Tensor> entries_;
   size_t depth_ = 0;

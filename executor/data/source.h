@@ -25,6 +25,8 @@ using SourceRecord = std::vector<Tensor>;
 class Source {
  public:
   virtual ~Source() = default;
+  // Somebody has read from it: who goes through it next restarts it.
+  bool used = false;
   virtual const std::vector<SourceField>& fields() const = 0;
   // Begins pass number `pass`, from 0: an order that is drawn is another one in each pass, and the
   // same one in every process. A new source stands at the start of pass 0.

@@ -16,6 +16,6 @@ def append_backward(
     """
     program = loss.program
     wanted = [p if isinstance(p, str) else p.name for p in parameters or ()]
-    pairs = program._core.append_backward(loss.name, wanted)
-    block = program.global_block()
+    block = program.current_block()
+    pairs = program._core.append_backward(block.index, loss.name, wanted)
     return [(block.var(name), block.var(gradient)) for name, gradient in pairs]

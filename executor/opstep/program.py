@@ -280,6 +280,8 @@ class Program:
         self._startup: Program | None = None
         self._executor: Executor | None = None
         self._seeds_given = 0
+        # What Python code its reader ops read from.
+        self._readers: list[object] = []
         # opstep.debug.breakpoint() was called: the next op stops an attached debugger.
         self._stop_next = False
         self.random_seed = 0
@@ -385,6 +387,7 @@ class Program:
         part = Program._from_core(core)
         part.random_seed, part._seeds_given = self.random_seed, self._seeds_given
         part._startup = self._startup
+        part._readers = list(self._readers)
         return part
 
     def run(

@@ -5,17 +5,24 @@
 `batch` is a dict that can be fed; `end` is True with the last minibatch of a pass over the data,
 and the next call begins the next pass. `for batch in reader` goes through one pass. An endless
 reader never says that it ended.
+
+`records` and the other functions that read files give pipelines, which the executor runs by itself
+(see `opstep.pipelines`). Both kinds have `iterate`, the training loop as an op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opstep._core import Error
+from opstep.pipelines import records as records
+
+if TYPE_CHECKING:
+    from opstep.loops import ReaderLoop
 
 Batch = dict[str, Any]
 
@@ -71,6 +78,15 @@ class Reader:
         if steps < 1:
             raise Error(f"cannot take {steps} minibatches of a reader: take 1 or more")
         return Reader(lambda n: islice(self._passes(n), steps))
+
+    def iterate(
+        self, steps: int | None = None, prefetch: int = 2, name: str | None = None
+    ) -> ReaderLoop:
+        """A loop over the minibatches of one pass, inside the program (see `opstep.loops`): layers
+        made inside the `with` run for each of them. Python makes them, ahead and on a thread."""
+        from opstep.pipelines import of_reader
+
+        return of_reader(self).iterate(steps, prefetch, name)
 
     def repeat(self) -> Reader:
         """An endless reader: one pass after the other."""

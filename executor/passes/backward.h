@@ -8,10 +8,11 @@
 
 namespace opstep {
 
-// Appends to block 0 the ops that compute the gradient of `loss` (one element) for every trainable
+// Appends to a block the ops that compute the gradient of `loss` (one element) for every trainable
 // parameter it depends on, or for `wanted` when given. Each gradient op is linked to its forward op
 // and carries its line. Gives the variables with the names of their gradients.
 std::vector<std::pair<std::string, std::string>> AppendBackward(
-    Program& program, const std::string& loss, const std::vector<std::string>& wanted = {});
+    Program& program, int block, const std::string& loss,
+    const std::vector<std::string>& wanted = {});
 
 }  // namespace opstep

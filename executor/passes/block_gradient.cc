@@ -254,10 +254,14 @@ std::string BlockGradient::Save(const Value& value) {
   const OpSchema& push = GetOp(OpRole::kPush).schema;
   const OpSchema& pop = GetOp(OpRole::kPop).schema;
   proto::VarDesc stack;
-  stack.set_name(FreshVar(0, base + ".saved"));
+  // Beside the forward op of the outermost block that is differentiated.
+  const BlockGradient* outermost = this;
+  while (outermost->outer_ != nullptr) outermost = outermost->outer_;
+  const int home = outermost->block_;
+  stack.set_name(FreshVar(home, base + ".saved"));
   stack.set_kind(proto::STACK);
   SetType(stack, TypeOf(*program_.FindVar(block_, value.name)));
-  program_.CreateVar(0, stack);
+  program_.CreateVar(home, stack);
   proto::OpDesc save = MakeOp(link, push.type, value.name + ".save");
   slot(save.mutable_inputs(), push.inputs[0].name, value.name);
   slot(save.mutable_inputs(), push.inputs[1].name, stack.name());

@@ -19,7 +19,7 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 
-// Computes the gradients of one block's ops, in reverse. For block 0 the gradient ops follow in the
+// Computes the gradients of one block's ops, in reverse. For the loss's own block they follow in the
 // block itself and read the forward values where they are. For the body of a loop or branch they go
 // to a block of their own, which runs later: the values that it needs are pushed to stacks as the
 // forward block runs, and popped.
@@ -28,7 +28,7 @@ class BlockGradient {
   using Seeds = std::vector<std::pair<std::string, std::string>>;
 
   // `outer` differentiates the op at `outer_index` of its block, which runs this one; null for
-  // block 0.
+  // the loss's own block.
   BlockGradient(Program& program, int block, int target, BlockGradient* outer, int outer_index);
 
   // Emits the gradient ops. `seeds`: variables at the end of the block with their gradients.

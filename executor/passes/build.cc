@@ -117,9 +117,14 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
       Fail(problem->what, ": write into another variable");
     const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op));
     const std::vector<Arg> outputs = OutputArgs(op, block);
+    // What it hands to its blocks has the types that it was declared with.
+    const auto declared = [&](const Arg& out) {
+      return out.inner() && GetOp(op.type()).shapes_blocks &&
+             program.FindVar(out.block, out.name) != nullptr;
+    };
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Arg& out = outputs[i];
-      if (out.name.empty()) continue;
+      if (out.name.empty() || declared(out)) continue;
       OPSTEP_CHECK(types[i].dtype != DType::kNone, "its shape rule gave no type for output ", i);
       if (const proto::VarDesc* var = program.FindVar(out.block, out.name))
         CheckOutput(*var, types[i]);
@@ -128,7 +133,7 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     OPSTEP_CHECK(!program.HasOpName(op.name()), "there is already an op named '", op.name(), "'");
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Arg& out = outputs[i];
-      if (out.name.empty()) continue;
+      if (out.name.empty() || declared(out)) continue;
       proto::VarDesc* var = program.MutableVar(out.block, out.name);
       if (var == nullptr) {
         proto::VarDesc made;

@@ -42,12 +42,11 @@ class Compiler {
         feeds_(feeds),
         fetches_(fetches),
         plan_(std::make_shared<Plan>()),
-        constants_(*program_, *plan_) {}
+        constants_((plan_->program = program_, *plan_), *plan_) {}
 
   std::shared_ptr<Plan> Run() {
     Verify(program_->desc(), FindSchema);
     plan_->id = NextPlanId();
-    plan_->program = program_;
     plan_->program_id = program_->id();
     plan_->program_name = program_->name();
     plan_->program_version = program_->version();
@@ -62,7 +61,7 @@ class Compiler {
     Block(0);
     BindFetches();
     LinkArgs();
-    PlanMemory(*plan_);
+    PlanMemory(*plan_, 0, *plan_);
     return plan_;
   }
 
@@ -131,7 +130,6 @@ class Compiler {
         Fail("cannot fetch '", name, "': program '", program_->name(), "' has no such variable",
              DidYouMean(name, names));
       }
-      OPSTEP_CHECK(var->kind() == proto::TENSOR, "cannot fetch '", name, "': it is not a tensor");
       uint32_t slot = plan_->FindSlot(0, name);
       if (slot == 0 && var->persistable()) {
         slot = AddSlot(0, *var);
@@ -153,6 +151,7 @@ class Compiler {
     if (!added) return it->second;
     SlotPlan slot{.name = var.name(), .block = block, .type = {}};
     if (var.kind() == proto::STACK) slot.storage = Storage::kStack;
+    if (var.kind() == proto::READER) slot.storage = Storage::kReader;
     if (var.persistable()) {
       slot.storage = Storage::kScope;
       slot.type = TypeOf(var);
@@ -204,24 +203,27 @@ class Compiler {
     if (!blocks.empty()) {
       // What it hands to its blocks must be known before they are compiled, and what they give
       // back is known only then.
-      Types(op, def, ins, outs, out_args, true);
+      Types(block, op, def, ins, outs, out_args, true);
       for (const int child : blocks) {
         plan_->blocks[child].resized = def.resizes_blocks || plan_->blocks[block].resized;
+        plan_->blocks[child].shaped = def.shapes_blocks ? child : plan_->blocks[block].shaped;
         SubBlock(block, child, in_args, ins);
       }
     }
-    Types(op, def, ins, outs, out_args, false);
+    Types(block, op, def, ins, outs, out_args, false);
 
     CheckDTypes(in_args, ins);
     CheckDTypes(out_args, outs);
-    std::vector<VarType> in_types, out_types;
-    for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
-    for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
-    Kernel kernel = PrepareKernel(PrepareContext(OpView(op), std::move(in_types),
-                                                 std::move(out_types), constants_.Values(ins)));
-    constants_.Fold(block, op, in_args, ins, outs, kernel);
-
-    if (plan_->blocks[block].resized) kernel = ThroughVariant(plan_->resized_calls++);
+    Kernel kernel;
+    if (plan_->blocks[block].shaped < 0) {
+      std::vector<VarType> in_types, out_types;
+      for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
+      for (const uint32_t slot : outs) out_types.push_back(plan_->slots[slot].type);
+      kernel = PrepareKernel(PrepareContext(OpView(op), std::move(in_types), std::move(out_types),
+                                            constants_.Values(ins)));
+      constants_.Fold(block, op, in_args, ins, outs, kernel);
+    }
+    if (plan_->blocks[block].varies()) kernel = ThroughVariant(plan_->varying_calls++);
 
     Instruction instruction;
     instruction.run = kernel.run;
@@ -242,7 +244,8 @@ class Compiler {
   void CheckDTypes(const std::vector<Arg>& args, const std::vector<uint32_t>& slots) const {
     for (size_t i = 0; i < args.size(); ++i) {
       const SlotPlan& plan = plan_->slots[slots[i]];
-      if (slots[i] == 0 || plan.storage == Storage::kStack) continue;
+      if (slots[i] == 0 || plan.storage == Storage::kStack || plan.storage == Storage::kReader)
+        continue;
       const SlotSchema& slot = *args[i].slot;
       OPSTEP_CHECK(slot.dtypes.Has(plan.type.dtype), slot.name, " ('", plan.name, "') is ",
                    NameOf(plan.type.dtype), "; it takes ", slot.dtypes.Names());
@@ -276,21 +279,15 @@ class Compiler {
     for (const uint32_t slot : defined_) {
       const SlotPlan& plan = plan_->slots[slot];
       OPSTEP_CHECK(
-          before.count(slot) != 0 || Inside(plan.block, child) || plan.storage != Storage::kArena,
+          before.count(slot) != 0 || plan_->Inside(plan.block, child) ||
+              plan.storage != Storage::kArena,
           "'", plan.name, "' is written only inside a block that may not run: assign to it before");
     }
     defined_ = std::move(before);
   }
 
-  bool Inside(int block, int around) const {
-    for (; block >= 0; block = plan_->blocks[block].parent) {
-      if (block == around) return true;
-    }
-    return false;
-  }
-
   // `handed`: only of what the op hands to its blocks.
-  void Types(const proto::OpDesc& op, const OpDef& def, const std::vector<uint32_t>& ins,
+  void Types(int block, const proto::OpDesc& op, const OpDef& def, const std::vector<uint32_t>& ins,
              const std::vector<uint32_t>& outs, const std::vector<Arg>& out_args, bool handed) {
     std::vector<VarType> in_types;
     for (const uint32_t slot : ins) in_types.push_back(plan_->slots[slot].type);
@@ -298,6 +295,14 @@ class Compiler {
     for (size_t i = 0; i < outs.size(); ++i) {
       if (outs[i] == 0 || (handed && !out_args[i].inner())) continue;
       SlotPlan& slot = plan_->slots[outs[i]];
+      if (plan_->blocks[block].shaped >= 0 || (def.shapes_blocks && out_args[i].inner())) {
+        // Sizes are looked at when the variant is made.
+        const bool told = types[i].dtype != DType::kNone;
+        if (slot.type.dtype == DType::kNone)
+          slot.type = told ? types[i] : TypeOf(*program_->FindVar(out_args[i].block, slot.name));
+        defined_.insert(outs[i]);
+        continue;
+      }
       if (def.role == OpRole::kFeed) {
         OPSTEP_CHECK(fed_.count(outs[i]) != 0, "'", slot.name, "' must be fed: it is ",
                      types[i].ToString());
@@ -342,6 +347,11 @@ class Compiler {
 };
 
 }  // namespace
+
+bool Plan::Inside(int block, int around) const {
+  while (block >= 0 && block != around) block = blocks[block].parent;
+  return block == around;
+}
 
 uint32_t Plan::FindSlot(int block, std::string_view name) const {
   for (int b = block; b >= 0; b = blocks[b].parent) {

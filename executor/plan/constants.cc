@@ -7,7 +7,8 @@
 
 namespace opstep {
 
-Constants::Constants(const Program& program, Plan& plan) : plan_(plan) {
+Constants::Constants(const Plan& plan, Typing& typing) : plan_(plan), typing_(typing) {
+  const Program& program = *plan.program;
   for (int b = 0; b < program.block_count(); ++b) {
     for (const proto::OpDesc& op : program.block(b).ops()) {
       for (const Arg& arg : OutputArgs(op, b)) {
@@ -23,8 +24,8 @@ Constants::Constants(const Program& program, Plan& plan) : plan_(plan) {
 std::vector<const Tensor*> Constants::Values(const std::vector<uint32_t>& slots) const {
   std::vector<const Tensor*> values;
   for (const uint32_t slot : slots) {
-    const auto it = plan_.constants.find(slot);
-    values.push_back(it == plan_.constants.end() ? nullptr : &it->second);
+    const auto it = typing_.constants.find(slot);
+    values.push_back(it == typing_.constants.end() ? nullptr : &it->second);
   }
   return values;
 }
@@ -39,13 +40,13 @@ bool Constants::Foldable(int block, const proto::OpDesc& op, const std::vector<A
   if (def.side_effect || def.own_test || plan_.blocks[block].resized) return false;
   for (size_t i = 0; i < ins.size(); ++i) {
     const bool known =
-        ins[i] == 0 || in_args[i].slot->shape_only || plan_.constants.count(ins[i]) != 0;
+        ins[i] == 0 || in_args[i].slot->shape_only || typing_.constants.count(ins[i]) != 0;
     if (!known) return false;
   }
   const bool literal = std::any_of(op.attrs().begin(), op.attrs().end(),
                                    [](const proto::Attr& attr) { return attr.has_tensor(); });
   return std::all_of(outs.begin(), outs.end(), [&](uint32_t slot) {
-    const SlotPlan& plan = plan_.slots[slot];
+    const SlotPlan& plan = typing_.slots[slot];
     if (slot == 0) return true;
     return plan.storage == Storage::kArena && !plan.given &&
            writers_.at({plan.block, plan.name}) == 1 &&
@@ -60,13 +61,13 @@ void Constants::Fold(int block, const proto::OpDesc& op, const std::vector<Arg>&
   std::vector<Tensor> tensors;
   std::vector<uint32_t> args;
   for (const uint32_t slot : ins) {
-    const auto known = plan_.constants.find(slot);
-    tensors.push_back(known != plan_.constants.end() ? known->second
+    const auto known = typing_.constants.find(slot);
+    tensors.push_back(known != typing_.constants.end() ? known->second
                       : slot == 0                    ? Tensor()
-                                                     : Tensor(plan_.slots[slot].type));
+                                                     : Tensor(typing_.slots[slot].type));
   }
   for (const uint32_t slot : outs)
-    tensors.push_back(slot == 0 ? Tensor() : Tensor::Allocate(plan_.slots[slot].type));
+    tensors.push_back(slot == 0 ? Tensor() : Tensor::Allocate(typing_.slots[slot].type));
   for (size_t i = 0; i < tensors.size(); ++i) args.push_back(static_cast<uint32_t>(i));
   const KernelCall call{.run = kernel.run,
                         .state = kernel.state.get(),
@@ -82,10 +83,10 @@ void Constants::Fold(int block, const proto::OpDesc& op, const std::vector<Arg>&
   }
   for (size_t i = 0; i < outs.size(); ++i) {
     if (outs[i] == 0) continue;
-    plan_.slots[outs[i]].storage = Storage::kConstant;
-    plan_.constants[outs[i]] = std::move(tensors[ins.size() + i]);
+    typing_.slots[outs[i]].storage = Storage::kConstant;
+    typing_.constants[outs[i]] = std::move(tensors[ins.size() + i]);
   }
-  plan_.folded[op.id()] = std::exchange(kernel, {[](KernelContext&) {}, nullptr});
+  typing_.folded[op.id()] = std::exchange(kernel, {[](KernelContext&) {}, nullptr});
 }
 
 }  // namespace opstep

@@ -14,7 +14,8 @@ namespace opstep {
 // can be stopped at, with nothing left to do.
 class Constants {
  public:
-  Constants(const Program& program, Plan& plan);
+  // Those of `typing` in blocks of the plan.
+  Constants(const Plan& plan, Typing& typing);
 
   // The values of slots, null where one is not known before the run.
   std::vector<const Tensor*> Values(const std::vector<uint32_t>& slots) const;
@@ -27,7 +28,8 @@ class Constants {
   bool Foldable(int block, const proto::OpDesc& op, const std::vector<Arg>& in_args,
                 const std::vector<uint32_t>& ins, const std::vector<uint32_t>& outs) const;
 
-  Plan& plan_;
+  const Plan& plan_;
+  Typing& typing_;
   // How many ops write a variable, by the block that owns it.
   std::map<std::pair<int, std::string>, int> writers_;
 };

@@ -20,14 +20,20 @@ struct Buffer {
 
 class Planner {
  public:
-  explicit Planner(Plan& plan) : plan_(plan), home_(plan.slots.size(), -1) {}
+  Planner(const Plan& plan, int root, Typing& typing)
+      : plan_(plan), root_(root), typing_(typing), home_(plan.slots.size(), -1) {}
 
   void Run() {
-    plan_.fast_bytes = Layout(0);
+    typing_.fast_bytes = Layout(root_);
     LayoutInspectable();
   }
 
  private:
+  // Is the block's memory laid out here? A shaped one's is elsewhere.
+  bool Here(int block) const {
+    return plan_.blocks[block].shaped == plan_.blocks[root_].shaped && plan_.Inside(block, root_);
+  }
+
   static size_t Bytes(const SlotPlan& slot) {
     return static_cast<size_t>(slot.type.dims.numel()) * SizeOf(slot.type.dtype);
   }
@@ -35,38 +41,38 @@ class Planner {
   // Every value has its own memory, or that of one it is a copy of.
   void LayoutInspectable() {
     const std::unordered_map<uint32_t, uint32_t> copies = Copies();
-    for (uint32_t i = 0; i < plan_.slots.size(); ++i) {
-      SlotPlan& slot = plan_.slots[i];
-      if (slot.storage != Storage::kArena || copies.count(i) != 0) continue;
-      slot.inspect_offset = plan_.inspect_bytes;
-      plan_.inspect_bytes += Align(Bytes(slot));
+    for (uint32_t i = 0; i < typing_.slots.size(); ++i) {
+      SlotPlan& slot = typing_.slots[i];
+      if (slot.storage != Storage::kArena || copies.count(i) != 0 || !Here(slot.block)) continue;
+      slot.inspect_offset = typing_.inspect_bytes;
+      typing_.inspect_bytes += Align(Bytes(slot));
     }
     for (const auto& [copy, original] : copies) {
       uint32_t first = original;
       while (copies.count(first) != 0) first = copies.at(first);
-      plan_.slots[copy].inspect_offset = plan_.slots[first].inspect_offset;
-      plan_.slots[copy].copy_of = original;
-      plan_.slots[original].copied = true;
+      typing_.slots[copy].inspect_offset = typing_.slots[first].inspect_offset;
+      typing_.slots[copy].copy_of = original;
+      typing_.slots[original].copied = true;
     }
   }
 
   // Which variable is a copy of which, for good: both are written once, in the same block.
   std::unordered_map<uint32_t, uint32_t> Copies() const {
-    std::vector<int> writers(plan_.slots.size());
+    std::vector<int> writers(typing_.slots.size());
     for (const BlockPlan& block : plan_.blocks) {
       for (const Instruction& one : block.code) {
         for (int o = 0; o < one.n_out; ++o) ++writers[one.args[one.n_in + o]];
       }
     }
     const auto written_once = [&](uint32_t slot, int block) {
-      const SlotPlan& plan = plan_.slots[slot];
+      const SlotPlan& plan = typing_.slots[slot];
       return plan.storage == Storage::kArena && plan.block == block && !plan.whole_block &&
              writers[slot] == 1;
     };
     std::unordered_map<uint32_t, uint32_t> copies;
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
       const int block = static_cast<int>(b);
-      if (plan_.blocks[b].resized) continue;
+      if (plan_.blocks[b].resized || !Here(block)) continue;
       for (const Instruction& one : plan_.blocks[b].code) {
         const std::vector<Arg> inputs = InputArgs(*one.op, block);
         const std::vector<Arg> outputs = OutputArgs(*one.op, block);
@@ -76,7 +82,7 @@ class Planner {
           for (size_t i = 0; i < inputs.size(); ++i) {
             const uint32_t from = one.args[i];
             if (inputs[i].slot->name == outputs[o].slot->inplace_of && written_once(from, block) &&
-                Bytes(plan_.slots[from]) == Bytes(plan_.slots[to]))
+                Bytes(typing_.slots[from]) == Bytes(typing_.slots[to]))
               copies[to] = from;
           }
         }
@@ -92,9 +98,10 @@ class Planner {
     std::vector<Buffer> buffers;
     std::unordered_map<uint32_t, uint32_t> writes;
     CollectUses(block, block, 0, uses, writes);
-    for (const auto& [slot, index] : writes) plan_.slots[slot].first_write = index;
+    for (const auto& [slot, index] : writes) typing_.slots[slot].first_write = index;
     for (const Instruction& instruction : plan_.blocks[block].code) {
       for (const int child : OpView(*instruction.op).Blocks()) {
+        if (!Here(child)) continue;
         const size_t bytes = Layout(child);
         buffers.push_back({.first = instruction.index,
                            .last = instruction.index,
@@ -104,14 +111,15 @@ class Planner {
       }
     }
     const uint32_t end = static_cast<uint32_t>(plan_.blocks[block].code.size());
-    for (size_t slot = 0; slot < plan_.slots.size(); ++slot) {
-      const SlotPlan& plan = plan_.slots[slot];
-      if (plan.block == block && plan.whole_block) uses[static_cast<uint32_t>(slot)].first = 0;
+    for (size_t slot = 0; slot < typing_.slots.size(); ++slot) {
+      const SlotPlan& plan = typing_.slots[slot];
+      if (plan.block == block && plan.whole_block && plan.storage == Storage::kArena)
+        uses[static_cast<uint32_t>(slot)].first = 0;
     }
     std::vector<uint32_t> order;
     for (auto& [slot, use] : uses) {
-      const bool kept = plan_.slots[slot].whole_block;
-      plan_.slots[slot].released_after = kept ? SlotPlan::kNever : use.last;
+      const bool kept = typing_.slots[slot].whole_block;
+      typing_.slots[slot].released_after = kept ? SlotPlan::kNever : use.last;
       if (kept) use.last = end;
       order.push_back(slot);
     }
@@ -124,12 +132,12 @@ class Planner {
       home_[slot] = static_cast<int>(buffers.size());
       buffers.push_back({.first = use.first,
                          .last = use.last,
-                         .bytes = Align(Bytes(plan_.slots[slot])),
+                         .bytes = Align(Bytes(typing_.slots[slot])),
                          .slots = {slot}});
     }
     const size_t total = Place(buffers);
     for (const Buffer& buffer : buffers) {
-      for (const uint32_t slot : buffer.slots) plan_.slots[slot].fast_offset = buffer.offset;
+      for (const uint32_t slot : buffer.slots) typing_.slots[slot].fast_offset = buffer.offset;
       if (buffer.block >= 0) Shift(buffer.block, buffer.offset);
     }
     return total;
@@ -144,7 +152,7 @@ class Planner {
       const std::vector<bool> shape_only = ShapeOnly(instruction);
       for (int i = 0; i < instruction.n_in + instruction.n_out; ++i) {
         const uint32_t slot = instruction.args[i];
-        const SlotPlan& plan = plan_.slots[slot];
+        const SlotPlan& plan = typing_.slots[slot];
         if (plan.block != home || plan.storage == Storage::kNothing) continue;
         if (i >= instruction.n_in) {
           const auto [it, added] = writes.emplace(slot, index);
@@ -169,7 +177,7 @@ class Planner {
 
   // Lets an output live in the memory of an input that nobody needs afterwards.
   bool TakeOver(int block, uint32_t slot, const Buffer& use, std::vector<Buffer>& buffers) {
-    if (plan_.slots[slot].whole_block) return false;
+    if (typing_.slots[slot].whole_block) return false;
     const Instruction& writer = plan_.blocks[block].code[use.first];
     const std::vector<Arg> inputs = InputArgs(*writer.op, block);
     const std::vector<Arg> outputs = OutputArgs(*writer.op, block);
@@ -179,11 +187,11 @@ class Planner {
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].slot->name != from_slot) continue;
         const uint32_t input = writer.args[i];
-        SlotPlan& from = plan_.slots[input];
+        SlotPlan& from = typing_.slots[input];
         const bool dies = from.storage == Storage::kArena && from.block == block &&
                           home_[input] >= 0 && from.released_after == writer.index &&
                           !from.taken_in_place;
-        if (!dies || from.type != plan_.slots[slot].type) continue;
+        if (!dies || from.type != typing_.slots[slot].type) continue;
         Buffer& buffer = buffers[home_[input]];
         buffer.last = std::max(buffer.last, use.last);
         buffer.slots.push_back(slot);
@@ -220,21 +228,26 @@ class Planner {
   }
 
   void Shift(int block, size_t by) {
-    for (SlotPlan& slot : plan_.slots) {
+    for (SlotPlan& slot : typing_.slots) {
       if (slot.block == block && slot.storage == Storage::kArena) slot.fast_offset += by;
     }
     for (size_t child = 0; child < plan_.blocks.size(); ++child) {
-      if (plan_.blocks[child].parent == block) Shift(static_cast<int>(child), by);
+      const int inner = static_cast<int>(child);
+      if (plan_.blocks[child].parent == block && Here(inner)) Shift(inner, by);
     }
   }
 
-  Plan& plan_;
+  const Plan& plan_;
+  const int root_;
+  Typing& typing_;
   // Index of a slot's buffer while its block is laid out.
   std::vector<int> home_;
 };
 
 }  // namespace
 
-void PlanMemory(Plan& plan) { Planner(plan).Run(); }
+void PlanMemory(const Plan& plan, int block, Typing& typing) {
+  Planner(plan, block, typing).Run();
+}
 
 }  // namespace opstep

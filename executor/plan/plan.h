@@ -26,6 +26,7 @@ enum class Storage : uint8_t {
   kFetch,     // memory that the caller gets
   kConstant,  // computed when the plan was made
   kStack,     // a stack of tensors of the frame; its type is that of an element
+  kReader,    // a reader that an op makes; it has no type
 };
 
 struct SlotPlan {
@@ -79,16 +80,38 @@ struct BlockPlan {
   // The instruction of the parent that runs this block; 0 for block 0.
   uint32_t parent_index = 0;
   std::vector<Instruction> code;
-  // An op decides at run time how many rows it hands to the block, or to one around it. Its
-  // instructions then go through the frame's Variant.
+  // An op decides at run time how many rows it hands to the block, or to one around it.
   bool resized = false;
+  // The block, this one or the nearest around it, to which an op hands values whose types are known
+  // only at run time, or -1. Nothing is known of its variables' sizes before.
+  int shaped = -1;
+  // Its instructions go through the frame's Variant.
+  bool varies() const { return resized || shaped >= 0; }
 };
 
-// A resized block, and the blocks in it, for one number of rows.
-struct Variant {
+// What is known of variables when their types are.
+struct Typing {
+  std::vector<SlotPlan> slots;
+  // Values that are the same in every run. Their ops stay in the plan, with nothing left to do.
+  std::unordered_map<uint32_t, Tensor> constants;
+  // By op: what computed them, for a run in which one of them is edited.
+  std::unordered_map<uint32_t, Kernel> folded;
+  size_t fast_bytes = 0;
+  size_t inspect_bytes = 0;
+  // By slot and rows: what a resized block saved on a stack, for the block that takes it from there.
+  mutable std::map<std::pair<uint32_t, std::vector<int64_t>>, VarType> saved_types;
+};
+
+// A resized block, and the blocks in it, for one number of rows; or a shaped one for some types, with
+// memory of its own. Of a shaped one the slots are all of the plan's; only those of the block
+// and of blocks in it mean something.
+struct Variant : Typing {
+  uint64_t id = 0;  // unique in the process
+  std::shared_ptr<const Variant> around;
+  std::vector<VarType> given;                       // to a shaped block
   std::vector<std::pair<uint32_t, VarType>> types;  // of the blocks' slots
   std::vector<Instruction> code;
-  std::vector<uint32_t> index;  // what each instruction of `code` stands for: 0 … resized_calls - 1
+  std::vector<uint32_t> index;  // what each instruction of `code` stands for: 0 … varying_calls - 1
   std::vector<std::shared_ptr<const void>> states;
 };
 
@@ -96,7 +119,7 @@ enum class PlanShape : uint8_t { kFast, kInspect };
 
 // A program compiled for some feeds with their shapes, and fetches: plain data, but for the watch
 // bytes.
-struct Plan : std::enable_shared_from_this<Plan> {
+struct Plan : Typing, std::enable_shared_from_this<Plan> {
   uint64_t id = 0;  // unique in the process
   std::shared_ptr<const Program> program;
   uint32_t program_id = 0;
@@ -107,22 +130,15 @@ struct Plan : std::enable_shared_from_this<Plan> {
   proto::ProgramDesc desc;
   Listing listing;
 
-  std::vector<SlotPlan> slots;
   std::vector<BlockPlan> blocks;
   std::vector<uint32_t> args;
   std::vector<std::shared_ptr<const void>> states;
-  // Instructions of resized blocks.
-  uint32_t resized_calls = 0;
-  size_t fast_bytes = 0;
-  size_t inspect_bytes = 0;
+  // Instructions of blocks that vary.
+  uint32_t varying_calls = 0;
 
   std::vector<uint32_t> feed_slots;   // in the order of the feeds asked for
   std::vector<uint32_t> fetch_slots;  // in the order of the fetches asked for
   std::vector<uint32_t> scope_slots;
-  // Values that are the same in every run. Their ops stay in the plan, with nothing left to do.
-  std::unordered_map<uint32_t, Tensor> constants;
-  // By op: what computed them, for a run in which one of them is edited.
-  std::unordered_map<uint32_t, Kernel> folded;
 
   // The slot of a variable as seen from a block, or 0.
   uint32_t FindSlot(int block, std::string_view name) const;
@@ -133,17 +149,22 @@ struct Plan : std::enable_shared_from_this<Plan> {
 
   std::vector<std::unordered_map<std::string, uint32_t>> slot_of;  // one for each block
 
-  // Made as they are needed. `rows`: of the block and of the resized blocks around it; `type_of`:
-  // the present types of slots outside the block.
-  std::shared_ptr<const Variant> VariantOf(int block, const std::vector<int64_t>& rows,
+  // Is a block `around` or inside it?
+  bool Inside(int block, int around) const;
+
+  // What a variant depends on beside its block.
+  struct VariantKey {
+    std::vector<int64_t> rows;              // of the block and of the resized blocks around it
+    std::vector<VarType> given;             // to a shaped block
+    std::shared_ptr<const Variant> around;  // of the nearest shaped block around it
+  };
+  // Made as they are needed. `type_of`: the present types of slots outside the block.
+  std::shared_ptr<const Variant> VariantOf(int block, const VariantKey& key,
                                            const std::function<VarType(uint32_t)>& type_of) const;
 
  private:
   mutable std::mutex variants_mutex_;
-  mutable std::map<std::pair<int, std::vector<int64_t>>, std::shared_ptr<const Variant>> variants_;
-  // What a resized block saved on a stack, for the block that takes it from there.
-  mutable std::map<std::pair<uint32_t, std::vector<int64_t>>, VarType> saved_types_;
-  friend class Specializer;
+  mutable std::map<std::vector<int64_t>, std::shared_ptr<const Variant>> variants_;
 };
 
 struct FeedType {
@@ -151,8 +172,9 @@ struct FeedType {
   VarType type;
 };
 
-// Gives the slots their offsets and release points, and the plan the sizes of its arenas.
-void PlanMemory(Plan& plan);
+// Gives the slots of a block, and of blocks in it that are not shaped, their offsets and release
+// points, and `typing` the sizes of its arenas.
+void PlanMemory(const Plan& plan, int block, Typing& typing);
 
 // Verifies, infers all shapes, chooses kernels, plans memory. Feeds must have known sizes.
 std::shared_ptr<Plan> Compile(std::shared_ptr<const Program> program,

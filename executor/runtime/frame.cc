@@ -29,11 +29,14 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
       opened_(plan_->blocks.size(), false),
       rows_(plan_->blocks.size(), -1),
       variants_(plan_->blocks.size()),
-      resized_(plan_->resized_calls, nullptr) {
+      resized_(plan_->varying_calls, nullptr),
+      fast_arenas_(plan_->blocks.size()),
+      inspect_arenas_(plan_->blocks.size()) {
   slots_.reserve(plan_->slots.size());
   for (size_t i = 0; i < plan_->slots.size(); ++i) {
     const SlotPlan& slot = plan_->slots[i];
-    slots_.emplace_back(slot.storage == Storage::kNothing ? Tensor() : Tensor(slot.type));
+    // Sizes of what is in a shaped block are known later.
+    slots_.emplace_back(slot.type.dims.known() ? Tensor(slot.type) : Tensor());
     if (slot.storage == Storage::kArena)
       slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
     if (slot.storage == Storage::kConstant)
@@ -72,6 +75,15 @@ std::vector<Tensor> Frame::Fetch() {
   for (const uint32_t slot : plan_->fetch_slots) {
     Tensor& from = slots_[slot];
     Tensor& to = fetched.emplace_back();
+    if (plan_->slots[slot].storage == Storage::kStack) {
+      to = static_cast<const TensorStack*>(from.data)->All(plan_->slots[slot].name);
+      continue;
+    }
+    if (plan_->slots[slot].storage == Storage::kReader) {
+      to.data = from.data;
+      to.owner = from.owner;
+      continue;
+    }
     if (plan_->slots[slot].storage == Storage::kFetch && from.owner != nullptr) {
       // The caller gets the memory; a second fetch of the same variable copies from it.
       to = from;
@@ -83,6 +95,10 @@ std::vector<Tensor> Frame::Fetch() {
   }
   for (const uint32_t slot : plan_->fetch_slots) {
     if (plan_->slots[slot].storage == Storage::kFetch) slots_[slot].data = nullptr;
+  }
+  // Files and threads do not stay until the next run.
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (plan_->slots[slot].storage == Storage::kReader) slots_[slot] = Tensor();
   }
   return fetched;
 }
@@ -140,13 +156,37 @@ void Frame::EnterBlock(Level& level) {
   }
 }
 
+const Typing& Frame::TypingOf(int block) const {
+  const int shaped = plan_->blocks[block].shaped;
+  if (shaped < 0 || variants_[shaped] == nullptr) return *plan_;
+  return *variants_[shaped];
+}
+
+const SlotPlan& Frame::PlanOf(uint32_t slot) const {
+  return TypingOf(plan_->slots[slot].block).slots[slot];
+}
+
 void Frame::ResizeBlock(int block, int64_t rows) {
-  std::vector<int64_t> key{rows};
+  const int shaped = plan_->blocks[block].shaped;
+  Plan::VariantKey key{{rows}, {}, shaped < 0 ? nullptr : variants_[shaped]};
   for (int b = plan_->blocks[block].parent; b >= 0; b = plan_->blocks[b].parent)
-    key.push_back(rows_[b]);
-  std::shared_ptr<const Variant> variant =
-      plan_->VariantOf(block, key, [this](uint32_t slot) { return slots_[slot].type(); });
+    key.rows.push_back(rows_[b]);
   rows_[block] = rows;
+  UseVariant(block, plan_->VariantOf(
+                        block, key, [this](uint32_t slot) { return slots_[slot].type(); }));
+}
+
+void Frame::ShapeBlock(int block, std::span<const VarType> types) {
+  if (variants_[block] != nullptr && std::ranges::equal(variants_[block]->given, types)) return;
+  const int parent = plan_->blocks[block].parent;
+  const int around = plan_->blocks[parent].shaped;
+  Plan::VariantKey key{{}, {types.begin(), types.end()}, around < 0 ? nullptr : variants_[around]};
+  for (int b = parent; b >= 0; b = plan_->blocks[b].parent) key.rows.push_back(rows_[b]);
+  UseVariant(block, plan_->VariantOf(
+                        block, key, [this](uint32_t slot) { return slots_[slot].type(); }));
+}
+
+void Frame::UseVariant(int block, std::shared_ptr<const Variant> variant) {
   if (variant == variants_[block]) return;
   // The variant has calls for the blocks inside too: they are to be resized anew.
   for (size_t inner = block + 1; inner < variants_.size(); ++inner) {
@@ -154,9 +194,16 @@ void Frame::ResizeBlock(int block, int64_t rows) {
     while (b > block) b = plan_->blocks[b].parent;
     if (b == block) variants_[inner] = nullptr;
   }
+  const bool shaped = !variant->slots.empty();
   for (const auto& [slot, type] : variant->types) {
+    slots_[slot].dtype = type.dtype;
     slots_[slot].dims = type.dims;
     slots_[slot].numel = type.dims.numel();
+    if (!shaped) continue;
+    bound_[plan_->slots[slot].block] = false;
+    own_.erase(slot);
+    const auto constant = variant->constants.find(slot);
+    if (constant != variant->constants.end()) slots_[slot].data = constant->second.data;
   }
   for (size_t i = 0; i < variant->code.size(); ++i) resized_[variant->index[i]] = &variant->code[i];
   variants_[block] = std::move(variant);
@@ -164,20 +211,30 @@ void Frame::ResizeBlock(int block, int64_t rows) {
 
 void Frame::UseShape(int block, PlanShape shape) {
   const bool fast = shape == PlanShape::kFast;
-  if (fast && block == 0 && inspect_arena_ != nullptr) {
+  const int root = std::max(plan_->blocks[block].shaped, 0);
+  const Typing& typing = TypingOf(block);
+  const auto unbind = [&] {
+    for (size_t b = 0; b < bound_.size(); ++b) {
+      if (std::max(plan_->blocks[b].shaped, 0) == root) bound_[b] = false;
+    }
+  };
+  if (fast && block == root && inspect_arenas_[root].memory != nullptr) {
     // Nobody looks any more: the memory that kept every value goes, and sub-blocks are bound anew.
-    inspect_arena_ = nullptr;
-    std::fill(bound_.begin(), bound_.end(), false);
+    inspect_arenas_[root] = {};
+    unbind();
   }
-  std::shared_ptr<void>& arena = fast ? fast_arena_ : inspect_arena_;
-  if (arena == nullptr) {
+  Arena& arena = (fast ? fast_arenas_ : inspect_arenas_)[root];
+  const size_t bytes = fast ? typing.fast_bytes : typing.inspect_bytes;
+  if (arena.memory == nullptr || arena.bytes < bytes) {
     // Huge pages make good a part of what keeping every value costs.
-    arena = fast ? AllocateAligned(plan_->fast_bytes) : AllocateHuge(plan_->inspect_bytes);
+    arena = {fast ? AllocateAligned(bytes) : AllocateHuge(bytes), bytes};
+    unbind();
   }
   for (const uint32_t index : slots_of_block_[block]) {
-    const SlotPlan& slot = plan_->slots[index];
-    slots_[index].data =
-        static_cast<char*>(arena.get()) + (fast ? slot.fast_offset : slot.inspect_offset);
+    const SlotPlan& slot = typing.slots[index];
+    if (slot.storage != Storage::kArena) continue;  // handed to the block, or constant here
+    slots_[index].data = static_cast<char*>(arena.memory.get()) +
+                         (fast ? slot.fast_offset : slot.inspect_offset);
   }
   shapes_[block] = shape;
   bound_[block] = true;
@@ -195,10 +252,11 @@ void Frame::Failed(Level& level, const char* what) {
 }
 
 ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const {
-  const SlotPlan& slot = plan_->slots[index];
-  if (slots_[index].data == nullptr || slot.storage == Storage::kStack)
+  const SlotPlan& slot = PlanOf(index);
+  if (slots_[index].data == nullptr || slot.storage == Storage::kStack ||
+      slot.storage == Storage::kReader)
     return ValueState::kNotWritten;
-  if (slot.storage == Storage::kFeed) return ValueState::kPresent;
+  if (slot.storage == Storage::kFeed && slot.block == 0) return ValueState::kPresent;
   // The level of the slot's own block, and the level inside it, if the run is in a sub-block.
   const Activation* level = top_;
   const Activation* inner = nullptr;

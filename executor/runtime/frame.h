@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -26,13 +27,11 @@ class Frame final : public FrameEditor, public BlockRunner {
   void OpenBlock(int block) override;
   void ResizeBlock(int block, int64_t rows) override;
   const KernelCall& ResizedCall(uint32_t index) const override { return *resized_[index]; }
-  void ShapeBlock(int, std::span<const VarType>) override { Fail("not yet"); }
-  std::shared_ptr<DetachedBlock> Detach(int, const std::vector<std::string>&,
-                                        const std::vector<std::string>&) override {
-    Fail("not yet");
-  }
-  void Poll() override {}
-  void HoldInterrupts(bool) override {}
+  void ShapeBlock(int block, std::span<const VarType> types) override;
+  std::shared_ptr<DetachedBlock> Detach(int block, const std::vector<std::string>& inputs,
+                                        const std::vector<std::string>& results) override;
+  void Poll() override;
+  void HoldInterrupts(bool held) override;
 
   const Plan& plan() const override { return *plan_; }
   PlanShape shape() const override { return shapes_[top_->block]; }
@@ -59,6 +58,12 @@ class Frame final : public FrameEditor, public BlockRunner {
   void BindFetches();
   void EnterBlock(Level& level);
   void UseShape(int block, PlanShape shape);
+  void UseVariant(int block, std::shared_ptr<const Variant> variant);
+  // What holds for a block, and for a slot, with the types that they have now.
+  const Typing& TypingOf(int block) const;
+  const SlotPlan& PlanOf(uint32_t slot) const;
+  // Looks for an interruption in the middle of a run.
+  void PollHere();
   void RunWatched(const Instruction& instruction, Level& level);
   [[noreturn]] void Failed(Level& level, const char* what);
   // Memory of the frame's own for a value that is shared with others.
@@ -78,12 +83,16 @@ class Frame final : public FrameEditor, public BlockRunner {
   std::vector<bool> bound_;
   // Opened, and not run yet.
   std::vector<bool> opened_;
-  // Of resized blocks: rows, the variant in use, and its calls.
+  // Of blocks that vary: rows, the variant in use, and its calls.
   std::vector<int64_t> rows_;
   std::vector<std::shared_ptr<const Variant>> variants_;
   std::vector<const Instruction*> resized_;
-  std::shared_ptr<void> fast_arena_;
-  std::shared_ptr<void> inspect_arena_;
+  // By block, of block 0 and of shaped ones: the memory of the block and of those in it.
+  struct Arena {
+    std::shared_ptr<void> memory;
+    size_t bytes = 0;
+  };
+  std::vector<Arena> fast_arenas_, inspect_arenas_;
 
   // Feeds, constants and values of shared memory that were edited in this run.
   std::unordered_map<uint32_t, std::shared_ptr<void>> own_;
@@ -93,6 +102,10 @@ class Frame final : public FrameEditor, public BlockRunner {
   Level* top_ = nullptr;
   bool after_ = false;
   bool failed_ = false;
+  // Interruptions wait for the next Poll; one is waiting.
+  bool held_ = false;
+  bool interrupted_ = false;
+  std::chrono::steady_clock::time_point polled_{};
   uint64_t step_ = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace opstep {
 
 void Frame::Edit(uint32_t slot, const std::function<void(Tensor&)>& write) {
-  const SlotPlan& plan = plan_->slots[slot];
+  const SlotPlan& plan = PlanOf(slot);
   const Storage storage = plan.storage;
   const bool shared = storage == Storage::kFeed || storage == Storage::kConstant ||
                       plan.copy_of != 0 || plan.copied;
@@ -32,26 +32,30 @@ void Frame::Own(uint32_t slot) {
 }
 
 void Frame::Disown(uint32_t slot) {
-  if (own_.erase(slot) != 0) slots_[slot].data = plan_->constants.at(slot).data;
+  if (own_.erase(slot) == 0) return;
+  slots_[slot].data = TypingOf(plan_->slots[slot].block).constants.at(slot).data;
 }
 
 void Frame::DisownAll() {
   for (const auto& [slot, own] : own_) {
-    if (plan_->slots[slot].storage == Storage::kArena) {
-      bound_[plan_->slots[slot].block] = false;
+    const int block = plan_->slots[slot].block;
+    if (PlanOf(slot).storage == Storage::kArena) {
+      bound_[block] = false;
       continue;
     }
-    const auto constant = plan_->constants.find(slot);
-    slots_[slot].data = constant == plan_->constants.end() ? nullptr : constant->second.data;
+    const auto& constants = TypingOf(block).constants;
+    const auto constant = constants.find(slot);
+    slots_[slot].data = constant == constants.end() ? nullptr : constant->second.data;
   }
   own_.clear();
 }
 
 void Frame::RefreshConstants(int block, uint32_t from) {
   const std::vector<Instruction>& code = plan_->blocks[block].code;
+  const std::unordered_map<uint32_t, Kernel>& all = TypingOf(block).folded;
   for (size_t i = from; i < code.size(); ++i) {
-    const auto folded = plan_->folded.find(code[i].op_id);
-    if (folded == plan_->folded.end()) continue;
+    const auto folded = all.find(code[i].op_id);
+    if (folded == all.end()) continue;
     const uint32_t *in = code[i].args, *out = in + code[i].n_in;
     const bool changed = std::any_of(in, out, [&](uint32_t slot) { return own_.count(slot) != 0; });
     for (int o = 0; o < code[i].n_out; ++o) {

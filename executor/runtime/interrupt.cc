@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/frame.h"
 #include "runtime/hook.h"
 
 namespace opstep {
@@ -94,5 +95,28 @@ void PollRun(const Plan& plan) {
   });
   PollInterrupt();
 }
+
+void Frame::PollHere() {
+  try {
+    PollRun(*plan_);
+  } catch (const Interrupted&) {
+    if (!held_ || interrupted_) throw;
+    interrupted_ = true;
+  }
+}
+
+void Frame::Poll() {
+  if (interrupted_) {
+    interrupted_ = false;
+    throw Interrupted();
+  }
+  // To look may mean to wait for the language above.
+  const auto now = std::chrono::steady_clock::now();
+  if (now - polled_ < 50ms) return;
+  polled_ = now;
+  PollInterrupt();
+}
+
+void Frame::HoldInterrupts(bool held) { held_ = held; }
 
 }  // namespace opstep

@@ -29,7 +29,7 @@ void Frame::RunWatched(const Instruction& instruction, Level& level) {
   const uint8_t watch = instruction.watch.load(std::memory_order_relaxed);
   level.instruction = &instruction;
   after_ = false;
-  if (watch & watch::kPoll) PollRun(*plan_);
+  if (watch & watch::kPoll) PollHere();
   if ((watch & watch::kBefore) && hook_ != nullptr) hook_->BeforeOp(*this);
   instruction.run(level.context);
   // The hook may have asked for it only now, in BeforeOp.

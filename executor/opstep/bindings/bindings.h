@@ -23,12 +23,17 @@ void BindOps(py::module_& m);
 void BindScope(py::module_& m);
 void BindFiles(py::module_& m);
 void BindRecords(py::module_& m);
+void BindSources(py::module_& m);
+void BindReaders(py::module_& m);
 void BindExecutor(py::module_& m);
 void BindHook(py::module_& m);
 void BindDebug(py::module_& m);
 
 // errors.cc: the interpreter is going away, so nobody may ask for the GIL any more.
 bool Finalizing();
+
+// errors.cc: ends the run, on whose thread Python's error is to be raised. Needs the GIL.
+[[noreturn]] void ThrowInterrupted(py::error_already_set error);
 
 // errors.cc: gives up the GIL while it lives. A daemon thread whose run outlasts the interpreter
 // sleeps here until the process ends: Python would end the thread amid our stack, which aborts.

@@ -42,6 +42,11 @@ void Translate(std::exception_ptr error) {
 
 }  // namespace
 
+void ThrowInterrupted(py::error_already_set error) {
+  pending.emplace(std::move(error));
+  throw Interrupted();
+}
+
 bool Finalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "data/source.h"
 #include "debug/doorbell.h"
 #include "ops/threads.h"
 #include "opstep/bindings/bindings.h"
@@ -15,7 +16,14 @@ namespace {
 
 py::list ToArrays(const std::vector<Tensor>& tensors) {
   py::list out(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) out[i] = ToArray(tensors[i]);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].dtype == DType::kNone) {  // a reader
+      out[i] = py::cast(std::shared_ptr<Source>(tensors[i].owner,
+                                                static_cast<Source*>(tensors[i].data)));
+    } else {
+      out[i] = ToArray(tensors[i]);
+    }
+  }
   return out;
 }
 

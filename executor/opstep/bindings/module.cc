@@ -11,6 +11,8 @@ PYBIND11_MODULE(_core, m) {
   BindScope(m);
   BindFiles(m);
   BindRecords(m);
+  BindSources(m);
+  BindReaders(m);
   BindExecutor(m);
   BindHook(m);
   BindDebug(m);

@@ -119,6 +119,41 @@ void SetVarAttrs(Program& program, int block, const std::string& name,
   for (const auto& [key, value] : attrs) *var.add_attrs() = FloatAttr(key, value);
 }
 
+using Fields = std::vector<std::tuple<std::string, py::object, py::object, int>>;
+
+// Name, dtype, sizes and lod level of each value of a reader's records.
+void SetFields(Program& program, int block, const std::string& name, const Fields& fields) {
+  proto::VarDesc& var = MutableVar(program, block, name);
+  var.clear_fields();
+  for (const auto& [field, dtype, shape, levels] : fields) {
+    proto::FieldDesc& made = *var.add_fields();
+    made.set_name(field);
+    made.set_dtype(static_cast<proto::DataType>(ToDType(dtype)));
+    for (const int64_t size : ToDims(shape)) made.add_dims(size);
+    made.set_lod_level(levels);
+  }
+}
+
+py::list FieldsOf(const Program& program, int block, const std::string& name) {
+  py::list fields;
+  for (const proto::FieldDesc& field : GetVar(program, block, name).fields()) {
+    const Dims dims(std::vector<int64_t>(field.dims().begin(), field.dims().end()));
+    fields.append(py::make_tuple(field.name(), NameOf(static_cast<DType>(field.dtype())),
+                                 FromDims(dims), field.lod_level()));
+  }
+  return fields;
+}
+
+// A variable that keeps values of a block's runs.
+void CreateStack(Program& program, int block, const std::string& name, py::handle dtype,
+                 py::handle shape) {
+  proto::VarDesc var;
+  var.set_name(name);
+  var.set_kind(proto::STACK);
+  SetType(var, {ToDType(dtype), Dims(ToDims(shape))});
+  program.CreateVar(CheckBlock(program, block), std::move(var));
+}
+
 // The last op of the block that writes the variable, or 0.
 uint32_t WriterOf(const Program& program, int block, const std::string& name) {
   const auto& ops = program.block(CheckBlock(program, block)).ops();
@@ -280,9 +315,12 @@ void BindProgram(py::module_& m) {
            [](const P& p, std::string name) { return FromDesc(ForTest(p.desc()), name); })
       .def("prune", [](const P& p, const std::vector<std::string>& targets,
                        std::string name) { return FromDesc(Prune(p.desc(), targets), name); })
+      .def("set_fields", &SetFields)
+      .def("fields", &FieldsOf)
+      .def("create_stack", &CreateStack)
       .def("append_backward",
-           [](P& p, const std::string& loss, const std::vector<std::string>& wanted) {
-             return AppendBackward(p, loss, wanted);
+           [](P& p, int block, const std::string& loss, const std::vector<std::string>& wanted) {
+             return AppendBackward(p, CheckBlock(p, block), loss, wanted);
            });
 }
 

@@ -1,0 +1,104 @@
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "data/stages.h"
+
+namespace opstep {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::atomic<void (*)()> wait_poll{nullptr};
+
+}  // namespace
+
+void SetWaitPoll(void (*poll)()) { wait_poll = poll; }
+
+struct PrefetchSource::Queue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<SourceRecord> records;
+  bool ended = false;
+  bool stop = false;
+  std::exception_ptr error;
+  std::thread thread;
+
+  void Fill(Source& from, size_t depth) {
+    try {
+      while (true) {
+        SourceRecord record;
+        const bool any = from.Next(record);
+        std::unique_lock lock(mutex);
+        if (!any) break;
+        changed.wait(lock, [&] { return stop || records.size() < depth; });
+        if (stop) return;
+        records.push_back(std::move(record));
+        changed.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+};
+
+PrefetchSource::PrefetchSource(std::shared_ptr<Source> from, int64_t depth)
+    : from_(std::move(from)), depth_(static_cast<size_t>(depth)) {
+  OPSTEP_CHECK(depth > 0, "cannot read ", depth, " records ahead: take 1 or more");
+}
+
+PrefetchSource::~PrefetchSource() { Stop(); }
+
+void PrefetchSource::Stop() {
+  if (queue_ == nullptr) return;
+  {
+    const std::lock_guard lock(queue_->mutex);
+    queue_->stop = true;
+    queue_->changed.notify_all();
+  }
+  queue_->thread.join();
+  queue_ = nullptr;
+}
+
+void PrefetchSource::Restart(uint64_t pass) {
+  Stop();
+  from_->Restart(pass);
+}
+
+uint64_t PrefetchSource::Skip(uint64_t count) {
+  // Before anything was read ahead the source itself may know a shorter way.
+  return queue_ == nullptr ? from_->Skip(count) : Source::Skip(count);
+}
+
+bool PrefetchSource::Next(SourceRecord& record) {
+  if (queue_ == nullptr) {
+    queue_ = std::make_unique<Queue>();
+    Queue* queue = queue_.get();
+    queue->thread = std::thread([queue, this] { queue->Fill(*from_, depth_); });
+  }
+  Queue& queue = *queue_;
+  std::unique_lock lock(queue.mutex);
+  const auto ready = [&] { return !queue.records.empty() || queue.ended; };
+  while (!queue.changed.wait_for(lock, 50ms, ready)) {
+    lock.unlock();
+    if (void (*poll)() = wait_poll.load()) poll();
+    lock.lock();
+  }
+  if (queue.records.empty()) {
+    if (queue.error) std::rethrow_exception(queue.error);
+    return false;
+  }
+  record = std::move(queue.records.front());
+  queue.records.pop_front();
+  queue.changed.notify_all();
+  return true;
+}
+
+}  // namespace opstep

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "data/source.h"
+
+namespace opstep {
+
+// Sources made of another source, which they own.
+
+// Records put together. A field of which the first size differs from record to record is given as
+// three values (see SourceRecord); all others must be alike within a batch.
+class BatchSource final : public Source {
+ public:
+  // With `drop_last`, records that do not fill a batch at the end of a pass are left out.
+  BatchSource(std::shared_ptr<Source> from, int64_t size, bool drop_last);
+  const std::vector<SourceField>& fields() const override { return fields_; }
+  void Restart(uint64_t pass) override { from_->Restart(pass); }
+  bool Next(SourceRecord& batch) override;
+  uint64_t Skip(uint64_t count) override;
+  int64_t size() const override;
+
+ private:
+  void Put(size_t field, const std::vector<SourceRecord>& records, SourceRecord& batch) const;
+
+  const std::shared_ptr<Source> from_;
+  const size_t size_;
+  const bool drop_last_;
+  std::vector<SourceField> fields_;
+};
+
+// Records in an order drawn from `seed` and the number of the pass: each is drawn from the `buffer`
+// records that come next.
+class ShuffleSource final : public Source {
+ public:
+  ShuffleSource(std::shared_ptr<Source> from, int64_t buffer, uint64_t seed);
+  const std::vector<SourceField>& fields() const override { return from_->fields(); }
+  void Restart(uint64_t pass) override;
+  bool Next(SourceRecord& record) override;
+  int64_t size() const override { return from_->size(); }
+
+ private:
+  uint64_t Below(uint64_t bound);
+
+  const std::shared_ptr<Source> from_;
+  const size_t capacity_;
+  const uint64_t seed_;
+  uint64_t state_ = 0;
+  bool more_ = true;
+  std::vector<SourceRecord> buffer_;
+};
+
+// Passes one after the other as one pass; `times` 0 for ever.
+class RepeatSource final : public Source {
+ public:
+  RepeatSource(std::shared_ptr<Source> from, int64_t times);
+  const std::vector<SourceField>& fields() const override { return from_->fields(); }
+  void Restart(uint64_t pass) override;
+  bool Next(SourceRecord& record) override;
+  int64_t size() const override;
+
+ private:
+  const std::shared_ptr<Source> from_;
+  const uint64_t times_;
+  uint64_t first_ = 0;  // the number of the first pass
+  uint64_t done_ = 0;
+  bool any_ = false;  // the pass has had a record
+};
+
+// Reads ahead on a thread of its own, which calls nothing but the source that it reads from, waits
+// only for room in the queue, and ends with this object. `depth` records wait at most.
+class PrefetchSource final : public Source {
+ public:
+  PrefetchSource(std::shared_ptr<Source> from, int64_t depth);
+  ~PrefetchSource() override;
+  const std::vector<SourceField>& fields() const override { return from_->fields(); }
+  void Restart(uint64_t pass) override;
+  bool Next(SourceRecord& record) override;
+  uint64_t Skip(uint64_t count) override;
+  int64_t size() const override { return from_->size(); }
+
+ private:
+  struct Queue;
+  void Stop();
+
+  const std::shared_ptr<Source> from_;
+  const size_t depth_;
+  std::unique_ptr<Queue> queue_;
+};
+
+// What a source that waits calls now and then on the thread that waits; it may throw to end the
+// waiting.
+void SetWaitPoll(void (*poll)());
+
+}  // namespace opstep

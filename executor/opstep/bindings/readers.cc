@@ -1,0 +1,110 @@
+// Readers that Python code feeds, and what Python has to say of reader variables.
+#include "data/stages.h"
+#include "ops/foreign_reader.h"
+#include "opstep/bindings/bindings.h"
+#include "runtime/hook.h"
+
+namespace opstep::python {
+namespace {
+
+// The function of the package that gives the object behind a number; it lives as long as Python.
+PyObject* lookup = nullptr;
+
+// A reader whose records a Python object makes: `fields` (name, dtype, sizes), `start(pass)` and
+// `next()`, which gives a list of arrays, or None at the end. Its calls take the GIL.
+class PythonSource final : public Source {
+ public:
+  explicit PythonSource(int64_t number) {
+    Locked([&] {
+      object_ = py::reinterpret_borrow<py::object>(lookup)(number);
+      for (const py::handle field : object_.attr("fields")) {
+        const auto parts = py::cast<py::tuple>(field);
+        fields_.push_back({py::cast<std::string>(parts[0]),
+                           {ToDType(parts[1]), Dims(ToDims(parts[2]))}});
+      }
+    });
+    Restart(0);
+  }
+
+  ~PythonSource() override {
+    if (Finalizing()) {
+      object_.release();
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    object_ = py::object();
+  }
+
+  const std::vector<SourceField>& fields() const override { return fields_; }
+
+  void Restart(uint64_t pass) override {
+    Locked([&] { object_.attr("start")(pass); });
+  }
+
+  bool Next(SourceRecord& record) override {
+    bool any = false;
+    Locked([&] {
+      const py::object values = object_.attr("next")();
+      any = !values.is_none();
+      if (!any) return;
+      record.clear();
+      size_t i = 0;
+      // A copy: to give arrays back would take the GIL in the middle of a run.
+      for (const py::handle value : values) {
+        record.push_back(CopyArray(py::cast<py::array>(value), fields_[i++].name));
+      }
+    });
+    return any;
+  }
+
+  int64_t size() const override {
+    int64_t size = -1;
+    Locked([&] { size = py::cast<int64_t>(object_.attr("size")); });
+    return size;
+  }
+
+ private:
+  template <typename F>
+  static void Locked(F&& call) {
+    OPSTEP_CHECK(!Finalizing(), "Python is ending");
+    const py::gil_scoped_acquire gil;
+    try {
+      call();
+    } catch (py::error_already_set& error) {
+      if (error.matches(PyExc_KeyboardInterrupt)) ThrowInterrupted(std::move(error));
+      throw Error(Text(error));
+    }
+  }
+
+  // "the reader's code raised ValueError: … (train.py:12)", unless it is a sentence of ours.
+  static std::string Text(const py::error_already_set& error) {
+    const std::string what = py::cast<std::string>(py::str(error.value()));
+    const std::string kind = py::cast<std::string>(error.type().attr("__name__"));
+    if (error.matches(py::module_::import("opstep._core").attr("Error"))) return what;
+    std::string place;
+    py::object trace = error.trace();
+    while (trace && !trace.is_none()) {
+      const py::object code = trace.attr("tb_frame").attr("f_code");
+      const auto file = py::cast<std::string>(code.attr("co_filename"));
+      place = Cat(" (", file.substr(file.find_last_of('/') + 1), ":",
+                  py::cast<int>(trace.attr("tb_lineno")), ")");
+      trace = trace.attr("tb_next");
+    }
+    return Cat("the reader's code raised ", kind, what.empty() ? "" : ": ", what, place);
+  }
+
+  py::object object_;
+  std::vector<SourceField> fields_;
+};
+
+}  // namespace
+
+void BindReaders(py::module_& m) {
+  SetWaitPoll(&PollInterrupt);
+  SetForeignReaders([](int64_t number) -> std::shared_ptr<Source> {
+    return std::make_shared<PythonSource>(number);
+  });
+  m.def("set_reader_lookup", [](py::object function) { lookup = function.release().ptr(); });
+}
+
+}  // namespace opstep::python

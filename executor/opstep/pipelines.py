@@ -1,0 +1,379 @@
+"""Readers that run in the executor: files, and what is made of their records.
+
+    train = readers.records("train.rec").shuffle(1000, seed=7).batch(32).repeat(10)
+    with (loop := train.iterate()) as (x, label):
+        ...                                        # the network and its update
+
+A pipeline is only a description. `iterate` adds it to a program; `for batch in train` and
+`batch, end = train()` go through it in Python, in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from opstep import _core, context, ops
+from opstep._core import Error
+from opstep.program import Program, file_path
+from opstep.variable import Variable
+
+if TYPE_CHECKING:
+    from opstep.loops import ReaderLoop
+    from opstep.readers import Batch, Reader
+
+Path = str | os.PathLike[str]
+
+
+class Field(NamedTuple):
+    """One value of each record; None is a size that differs."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    lod_level: int = 0
+
+
+class Pipeline:
+    """A source of records and what is done with them, one step a method."""
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        add: Callable[[Program], Variable],
+        keep: object = None,
+    ) -> None:
+        self.fields = tuple(fields)
+        self._add = add
+        self._keep = keep
+        self._source: _core.Source | None = None
+        self._ahead: list[np.ndarray] | None = None
+        self._pass = 0
+
+    # --- made of this one ---
+
+    def batch(self, size: int, drop_last: bool = False) -> Pipeline:
+        """Records put together, `size` at a time. A value whose first size differs from record to
+        record becomes ragged: the rows of all records one after the other."""
+        _whole("batch", "size", size, 1)
+        fields = []
+        for field in self.fields:
+            if field.lod_level:
+                raise Error(f"'{field.name}' is in batches already: batch takes single records")
+            if field.shape and field.shape[0] is None:
+                fields.append(field._replace(lod_level=1))
+            else:
+                fields.append(field._replace(shape=(None, *field.shape)))
+        return self._then(ops.batch_reader, fields, size=size, drop_last=drop_last)
+
+    def shuffle(self, buffer: int, seed: int = 0) -> Pipeline:
+        """In an order that is drawn, each record from the `buffer` that come next: another order in
+        each pass, the same ones in every run."""
+        _whole("shuffle", "buffer", buffer, 1)
+        return self._then(ops.shuffle_reader, self.fields, buffer=buffer, seed=seed)
+
+    def repeat(self, times: int = 0) -> Pipeline:
+        """`times` passes as one; 0 for ever."""
+        _whole("repeat", "times", times, 0)
+        return self._then(ops.repeat_reader, self.fields, times=times)
+
+    def prefetch(self, depth: int = 2) -> Pipeline:
+        """Read ahead on a thread, `depth` records at most. `iterate` does it by itself."""
+        _whole("prefetch", "depth", depth, 1)
+        return self._then(ops.prefetch_reader, self.fields, depth=depth)
+
+    def map(self, function: Callable[..., Any]) -> Pipeline:
+        """Each record changed by layers: `function` gets its values as variables and gives a dict
+        of names and variables. It runs where the reader runs: on its thread, if that reads ahead.
+
+        `reader.map(lambda image, label: {"image": layers.cast(image, "float32") / 255,
+        "label": label})`
+        """
+        fields = _results(_mapped(self.fields, function, Program("map")))
+
+        def add(program: Program) -> Variable:
+            reader = self._add(program)
+            return _mapped(self.fields, function, program, reader)[0]
+
+        return Pipeline(fields, add, self)
+
+    def _then(self, op: ops.OpFunction, fields: Sequence[Field], **attrs: Any) -> Pipeline:
+        return Pipeline(fields, lambda program: op(self._add(program), **attrs), self)
+
+    # --- in a program ---
+
+    def variable(self, program: Program | None = None) -> Variable:
+        """The reader as a variable of a program: adds the ops that make it to its first block."""
+        program = program or context.default_main_program()
+        before, program._current = program._current, 0
+        try:
+            made = self._add(program)
+        finally:
+            program._current = before
+        program._core.set_fields(0, made.name, [tuple(field) for field in self.fields])
+        # What Python gives lives as long as the program that reads it.
+        program._readers.append(self)
+        return made
+
+    def iterate(
+        self, steps: int | None = None, prefetch: int = 2, name: str | None = None
+    ) -> ReaderLoop:
+        """A loop over the records: layers made inside the `with` run for each of them.
+
+        Until the reader ends, or `steps` times. `prefetch` records are read ahead, 0 for none.
+        """
+        from opstep.loops import ReaderLoop
+
+        return ReaderLoop(self.prefetch(prefetch) if prefetch else self, steps, name)
+
+    # --- in Python ---
+
+    def __call__(self) -> tuple[Batch, bool]:
+        """The next record, and whether it is the last one of its pass."""
+        if self._source is None:
+            self._source = self._open()
+            self._pass = 0
+        if self._ahead is None:
+            self._ahead = self._source.next()
+            if self._ahead is None:
+                raise Error("the reader has no record: its data are empty")
+        record, self._ahead = self._ahead, self._source.next()
+        if self._ahead is not None:
+            return self._named(record), False
+        self._pass += 1
+        self._source.restart(self._pass)
+        return self._named(record), True
+
+    def restart(self) -> None:
+        """Begin again with the first pass: the same records come in the same order."""
+        self._source, self._ahead, self._pass = None, None, 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        """One pass, the first one."""
+        source = self._open()
+        while (record := source.next()) is not None:
+            yield self._named(record)
+
+    def __len__(self) -> int:
+        """How many records a pass has, where that is known without reading it."""
+        size = self._open().size()
+        if size < 0:
+            raise Error("how many records there are is not known before they are read")
+        return size
+
+    def _open(self) -> _core.Source:
+        from opstep.executor import Executor
+
+        program = Program("reader")
+        with context.program_guard(program):
+            variable = self.variable(program)
+        (source,) = Executor().run(program, fetch_list=[variable])
+        return source
+
+    def _named(self, values: list[np.ndarray]) -> Batch:
+        left = iter(values)
+        named: Batch = {}
+        for field in self.fields:
+            named[field.name] = next(left)
+            if field.lod_level:
+                from opstep.ragged import Ragged
+
+                offsets = next(left)
+                next(left)
+                named[field.name] = Ragged.from_offsets(named[field.name], offsets)
+        return named
+
+    def __repr__(self) -> str:
+        return f"<reader of {', '.join(map(_text, self.fields))}>"
+
+
+def _text(field: Field) -> str:
+    sizes = ", ".join("?" if size is None else str(size) for size in field.shape)
+    return f"{field.name} {field.dtype}[{sizes}]" + " in sequences" * bool(field.lod_level)
+
+
+def _whole(stage: str, what: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise Error(f"{stage}: {what} is {value!r}, but it must be a whole number from {least} on")
+
+
+# --- map ------------------------------------------------------------------------------------------
+
+
+def _mapped(
+    fields: Sequence[Field],
+    function: Callable[..., Any],
+    program: Program,
+    reader: Variable | None = None,
+) -> tuple[Variable, list[tuple[str, Variable]]]:
+    """The op that maps records, added to the program, and its results."""
+    if any(field.lod_level for field in fields):
+        raise Error("map takes single records, or batches without sequences: map before batch")
+    with context.program_guard(program):
+        name = program.unique_name(ops.map_reader.type)
+        block = program.create_block()
+        try:
+            values = [
+                block.create_var(f"{name}.{field.name}", field.shape, field.dtype)
+                for field in fields
+            ]
+            given = function(*values)
+        finally:
+            program.rollback()
+        if not isinstance(given, dict) or not given:
+            raise Error("map's function must give a dict of names and variables")
+        for key, value in given.items():
+            if not isinstance(value, Variable) or value.block is not block:
+                raise Error(f"map's function must make '{key}' from the record that it gets")
+        for op in block.ops:
+            for names in op.inputs.values():
+                for outside in names:
+                    if outside and outside not in block.vars:
+                        raise Error(
+                            f"map's function uses '{outside}', which is not of the record: it runs "
+                            "apart from the program and cannot see its variables"
+                        )
+        results = list(given.items())
+        if reader is None:  # only to learn the fields
+            return values[0], results
+        out = ops.map_reader(
+            reader,
+            results=[value.name for _, value in results],
+            block=block,
+            fields=[key for key, _ in results],
+            values=[value.name for value in values],
+            name=name,
+        )
+    return out[-1] if isinstance(out, tuple) else out, results
+
+
+def _results(mapped: tuple[Variable, list[tuple[str, Variable]]]) -> list[Field]:
+    return [Field(name, value.dtype, value.shape) for name, value in mapped[1]]
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def records(paths: Path | Sequence[Path]) -> Pipeline:
+    """The records of a record file, or of several (docs/records.md). What is damaged is left
+    out."""
+    names = _paths(paths)
+    return _of_files(ops.read_records, _core.open_records(names), paths=names)
+
+
+def _of_files(op: ops.OpFunction, source: _core.Source, **attrs: Any) -> Pipeline:
+    fields = [Field(name, dtype, tuple(shape)) for name, dtype, shape in source.fields()]
+    return Pipeline(fields, lambda program: _in(program, op, attrs))
+
+
+def _paths(paths: Path | Sequence[Path]) -> list[str]:
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    # Absolute: a program may be run elsewhere.
+    return [os.path.abspath(file_path(path)) for path in given]
+
+
+def _in(program: Program, op: ops.OpFunction, attrs: dict[str, Any]) -> Variable:
+    return op._append({}, {}, attrs, program=program)
+
+
+# --- Python's readers in a program -----------------------------------------------------------------
+
+
+class _Feeder:
+    """What the executor asks of a reader of `opstep.readers`: minibatches in the fields' order."""
+
+    def __init__(self, reader: Reader, fields: Sequence[Field], ahead: Iterator[Batch]) -> None:
+        self._reader = reader
+        self._named = fields
+        # The minibatch that the fields were learned from is not lost.
+        self._first: Iterator[Batch] | None = ahead
+        self._batches: Iterator[Batch] = iter(())
+        self.fields = [part for field in fields for part in _parts(field)]
+        self.size = -1
+
+    def start(self, number: int) -> None:
+        if self._first is not None:
+            self._batches, self._first = self._first, None
+        elif not self._reader.endless:  # else it goes on where it is
+            self._batches = iter(self._reader._passes(number))
+
+    def next(self) -> list[np.ndarray] | None:
+        batch = next(self._batches, None)
+        return None if batch is None else arrays_of(batch, self._named)
+
+
+_feeders: weakref.WeakValueDictionary[int, _Feeder] = weakref.WeakValueDictionary()
+
+
+def _find_feeder(number: int) -> _Feeder:
+    feeder = _feeders.get(number)
+    if feeder is None:
+        raise Error(
+            "its data come from Python code that this process does not have: give record files "
+            "with the same fields, as in opstep run --data train.rec"
+        )
+    return feeder
+
+
+_core.set_reader_lookup(_find_feeder)
+
+
+def of_reader(reader: Reader) -> Pipeline:
+    """A reader of `opstep.readers` as a pipeline, whose minibatches Python makes."""
+    batches = iter(reader._passes(0))
+    first = next(batches, None)
+    if first is None:
+        raise Error("the reader has no minibatch: its data are empty")
+    fields = [_field_of(name, value) for name, value in first.items()]
+
+    def ahead() -> Iterator[Batch]:
+        yield first
+        yield from batches
+
+    feeder = _Feeder(reader, fields, ahead())
+    number = secrets.randbits(62)
+    _feeders[number] = feeder
+    return Pipeline(
+        fields, lambda program: _in(program, ops.read_python, {"number": number}), feeder
+    )
+
+
+def _field_of(name: str, value: Any) -> Field:
+    from opstep.ragged import Ragged
+
+    if isinstance(value, Ragged):
+        values = np.asarray(value.values)
+        return Field(name, _core.dtype_name(values.dtype), (None, *values.shape[1:]), 1)
+    array = np.asarray(value)
+    return Field(name, _core.dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ())
+
+
+def _parts(field: Field) -> list[tuple[str, str, tuple[int | None, ...]]]:
+    parts = [(field.name, field.dtype, field.shape)]
+    if field.lod_level:
+        parts += [(f"{field.name}@offsets", "int64", (None,)), (f"{field.name}@steps", "int64", (None,))]
+    return parts
+
+
+def arrays_of(batch: Batch, fields: Sequence[Field]) -> list[np.ndarray]:
+    """A minibatch's values in the order of the fields, ragged ones as three arrays."""
+    from opstep.ragged import Ragged
+
+    arrays: list[np.ndarray] = []
+    for field in fields:
+        if field.name not in batch:
+            raise Error(f"a minibatch has no '{field.name}', but the first one had it")
+        value = batch[field.name]
+        if isinstance(value, Ragged) != bool(field.lod_level):
+            raise Error(f"'{field.name}' is ragged in one minibatch and not in another")
+        if isinstance(value, Ragged):
+            longest = int(max(value.lengths, default=0))
+            arrays += [value.values, value.offsets, np.arange(longest, dtype=np.int64)]
+        else:
+            arrays.append(np.asarray(value))
+    return arrays
