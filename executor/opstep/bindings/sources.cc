@@ -25,9 +25,10 @@ py::object Next(Source& source) {
   }
   if (!more) return py::none();
   py::list values;
-  for (Tensor& value : record) {
-    value.owner.reset();  // without an owner it is copied: nobody may write into the source's
-    values.append(ToArray(value));
+  for (const Tensor& value : record) {
+    Tensor view = value;
+    view.owner = nullptr;  // without an owner it is copied: nobody may write into the source's
+    values.append(ToArray(view));
   }
   return values;
 }
