@@ -84,7 +84,7 @@ class ReaderLoop:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        program, body = self._inside("its end")
+        program, body = self._inside("the end")
         program._current = body.parent.index if body.parent else 0
         if kind is not None:
             return
@@ -106,13 +106,13 @@ class ReaderLoop:
     @property
     def step(self) -> Variable:
         """The number of the iteration, from 0."""
-        self._inside("step")
+        self._inside("loop.step")
         return self._values[-1]
 
     @contextmanager
     def every(self, steps: int) -> Iterator[None]:
         """Layers made inside the `with` run in every `steps`-th iteration."""
-        self._inside("every")
+        self._inside("loop.every")
         if not isinstance(steps, int) or steps < 1:
             raise Error(f"every: {steps!r} is not a whole number from 1 on")
         if steps == 1:
@@ -125,7 +125,7 @@ class ReaderLoop:
     def fetch(self, value: Variable, every: int = 1, name: str | None = None) -> Variable:
         """Keep a value of every `every`-th iteration. What it gives can be fetched from the run: an
         array with a row for each of them."""
-        program, body = self._inside("fetch")
+        program, body = self._inside("loop.fetch")
         around = body.parent.index if body.parent else 0
         label = name or value.name.removeprefix(f"{self.name}.")
         kept = f"{self.name}.{label}.all"
@@ -143,7 +143,7 @@ class ReaderLoop:
 
     def stop_when(self, condition: Variable) -> None:
         """End the loop after this iteration if `condition`, one bool, holds."""
-        program, body = self._inside("stop_when")
+        program, body = self._inside("loop.stop_when")
         if condition.dtype != "bool":
             raise Error(
                 f"stop_when needs a bool, but '{condition.name}' is {condition.dtype}: "

@@ -60,7 +60,7 @@ class Pipeline:
     def batch(self, size: int, drop_last: bool = False) -> Pipeline:
         """Records put together, `size` at a time. A value whose first size differs from record to
         record becomes ragged: the rows of all records one after the other."""
-        _whole("batch", "size", size, 1)
+        _whole("batch: size", size, 1)
         fields = []
         for field in self.fields:
             if field.lod_level:
@@ -74,17 +74,17 @@ class Pipeline:
     def shuffle(self, buffer: int, seed: int = 0) -> Pipeline:
         """In an order that is drawn, each record from the `buffer` that come next: another order in
         each pass, the same ones in every run."""
-        _whole("shuffle", "buffer", buffer, 1)
+        _whole("shuffle: buffer", buffer, 1)
         return self._then(ops.shuffle_reader, self.fields, buffer=buffer, seed=seed)
 
     def repeat(self, times: int = 0) -> Pipeline:
         """`times` passes as one; 0 for ever."""
-        _whole("repeat", "times", times, 0)
+        _whole("repeat: times", times, 0)
         return self._then(ops.repeat_reader, self.fields, times=times)
 
     def prefetch(self, depth: int = 2) -> Pipeline:
         """Read ahead on a thread, `depth` records at most. `iterate` does it by itself."""
-        _whole("prefetch", "depth", depth, 1)
+        _whole("prefetch: depth", depth, 1)
         return self._then(ops.prefetch_reader, self.fields, depth=depth)
 
     def map(self, function: Callable[..., Any]) -> Pipeline:
@@ -197,9 +197,9 @@ def _text(field: Field) -> str:
     return f"{field.name} {field.dtype}[{sizes}]" + " in sequences" * bool(field.lod_level)
 
 
-def _whole(stage: str, what: str, value: object, least: int) -> None:
+def _whole(what: str, value: object, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise Error(f"{stage}: {what} is {value!r}, but it must be a whole number from {least} on")
+        raise Error(f"{what} is {value!r}, but it must be a whole number from {least} on")
 
 
 # --- map ------------------------------------------------------------------------------------------
