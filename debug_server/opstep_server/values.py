@@ -96,6 +96,25 @@ def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
     return f"{dtype_name(dtype)}[{sizes}]"
 
 
+def tensor_type(tensor: pb.Tensor) -> str:
+    """`float32[7, 16]`, or `ragged float32[7 rows in 3 sequences, 16]`."""
+    if not tensor.sequences:
+        return type_name(tensor.dtype, tensor.dims)
+    *outer, inner = tensor.sequences
+    text = f"{tensor.dims[0]} rows in {inner.count} sequences"
+    text += "".join(f" in {level.count} outer ones" for level in reversed(outer))
+    sizes = ", ".join([text, *map(str, tensor.dims[1:])])
+    return f"ragged {dtype_name(tensor.dtype)}[{sizes}]"
+
+
+def lengths(tensor: pb.Tensor) -> str:
+    """`lengths 3, 0, 4`: those of the first sequences."""
+    inner = tensor.sequences[-1]
+    texts = [str(length) for length in inner.lengths[:SMALL]]
+    more = [] if inner.count <= len(texts) else ["…"]
+    return "lengths " + ", ".join(texts + more)
+
+
 def dtype_name(dtype: program_pb2.DataType) -> str:
     if dtype not in program_pb2.DataType.values():
         return f"dtype {int(dtype)}"
@@ -164,7 +183,9 @@ def exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
 
 
 def _describe_tensor(tensor: pb.Tensor, raw: bool) -> str:
-    parts = [type_name(tensor.dtype, tensor.dims)]
+    parts = [tensor_type(tensor)]
+    if tensor.sequences and tensor.sequences[-1].count:
+        parts.append(lengths(tensor))
     if _in_line(tensor):
         known = elements(tensor)
         texts = [bits(e, tensor.dtype) if raw else number(e) for e in known]

@@ -30,6 +30,7 @@ struct SlotValue : Node {
     return tensor;
   }
   uint32_t Target(Context&) const override { return slot; }
+  uint32_t Variable(Context&) const override { return slot; }
 
   // Known also when the value is not there.
   VarType Type(Context& context) const {
@@ -120,6 +121,10 @@ struct IndexValue : Node {
   uint32_t Target(Context& context) const override {
     const Node* from = Chosen(context).first;
     return from->Target(context);
+  }
+  uint32_t Variable(Context& context) const override {
+    const auto [from, used] = Chosen(context);
+    return used == subscripts.size() ? from->Variable(context) : 0;
   }
   Value Part(const Value& whole, Context& context) const override {
     const auto [from, used] = Chosen(context);

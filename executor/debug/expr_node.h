@@ -21,6 +21,8 @@ struct Node {
   virtual bool constant() const { return false; }
   // The variable that an assignment to it changes; 0 when it is none, nor a part of one.
   virtual uint32_t Target(Context&) const { return 0; }
+  // The variable that it is as a whole; 0 when it is none.
+  virtual uint32_t Variable(Context&) const { return 0; }
   // The part of that variable that it names: `whole` is the variable, or anything of its shape.
   virtual Value Part(const Value& whole, Context&) const { return whole; }
 };

@@ -8,6 +8,7 @@
 #include "debug/expr_assign.h"
 #include "debug/expr_names.h"
 #include "debug/expr_node.h"
+#include "debug/ragged.h"
 
 namespace opstep {
 namespace expr {
@@ -215,6 +216,8 @@ class Bound : public Expression {
       Context context{&env, Budget(env.cancelled)};
       ReplyLimits limits{max_elements, start, count, kMaxReplyBytes, env.cancelled};
       ToMessage(root_->Eval(context), limits, context.budget, out);
+      const uint32_t slot = out->has_tensor() ? root_->Variable(context) : 0;
+      if (slot != 0) FillSequences(env.frame, slot, out->mutable_tensor());
     });
   }
 

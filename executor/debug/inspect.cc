@@ -6,6 +6,7 @@
 
 #include "debug/expr_node.h"
 #include "debug/expression.h"
+#include "debug/ragged.h"
 #include "debug/stops.h"
 
 namespace opstep {
@@ -33,6 +34,7 @@ void FillSlot(const Look& look, uint32_t slot, proto::Value* out) {
     case ValueState::kPresent:
       if (frame.tensor(slot)) {
         TensorToValue(frame.tensor(slot), kFirstElements, 0, 0, out, &look.cancelled);
+        FillSequences(frame, slot, out->mutable_tensor());
       } else {
         out->set_absent("not there");
       }

@@ -60,6 +60,13 @@ std::string AttrText(const proto::Attr& attr) {
   return "?";
 }
 
+// " in sequences" for a ragged variable.
+std::string SequencesText(const proto::VarDesc& var) {
+  std::string text;
+  for (int i = 0; i < var.lod_size(); ++i) text += i == 0 ? " in sequences" : " of sequences";
+  return text;
+}
+
 class Printer {
  public:
   explicit Printer(const Program& program) : program_(program) {}
@@ -85,7 +92,7 @@ class Printer {
         if (!text.empty()) text += ", ";
         text += name;
         if (const proto::VarDesc* var = Find(block, op, name)) {
-          text += " " + TypeOf(*var).ToString();
+          text += " " + TypeOf(*var).ToString() + SequencesText(*var);
         }
       }
     }

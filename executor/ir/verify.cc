@@ -11,6 +11,7 @@ namespace opstep {
 namespace {
 
 constexpr int kMaxDepth = 64;
+constexpr int kMaxLevels = 8;
 
 // Every rule has a name; the error says which one was broken and where.
 class Verifier {
@@ -29,6 +30,7 @@ class Verifier {
     depth_.resize(program_.blocks_size());
     for (block_ = 0; block_ < program_.blocks_size(); ++block_) BlockVars(program_.blocks(block_));
     for (block_ = 0; block_ < program_.blocks_size(); ++block_) {
+      for (const proto::VarDesc& var : program_.blocks(block_).vars()) Sequences(var);
       for (const proto::OpDesc& op : program_.blocks(block_).ops()) {
         op_ = &op;
         OneOp(op);
@@ -92,6 +94,23 @@ class Verifier {
     }
   }
 
+  // What a ragged variable says of its sequences.
+  void Sequences(const proto::VarDesc& var) const {
+    Require(var.lod_size() <= kMaxLevels, "var-lod", "variable '", var.name(), "' has ",
+            var.lod_size(), " levels of sequences, more than ", kMaxLevels);
+    Require(var.lod_size() == 0 || (var.kind() == proto::TENSOR && var.dims_size() > 0), "var-lod",
+            "variable '", var.name(), "' has sequences but no rows");
+    for (const proto::LodLevel& level : var.lod()) {
+      for (const std::string& name : {level.offsets(), level.steps()}) {
+        const proto::VarDesc* found = Find(block_, name);
+        Require(found != nullptr && found->kind() == proto::TENSOR &&
+                    found->dtype() == proto::INT64 && found->dims_size() == 1,
+                "var-lod", "the sequences of variable '", var.name(), "' are said to be in '", name,
+                "', which is no int64[?]");
+      }
+    }
+  }
+
   // As seen from a block; nullptr when it does not exist.
   const proto::VarDesc* Find(int block, const std::string& name) const {
     for (int b = block; b >= 0; b = program_.blocks(b).parent()) {
@@ -136,8 +155,8 @@ class Verifier {
         if (name.empty()) continue;
         const proto::VarDesc* var = Find(home, name);
         Require(var != nullptr, "var-exists", "variable '", name, "' does not exist");
-        Require(schema->captures || schema->kind == var->kind(), "var-kind",
-                side, " '", slot.name(), "' cannot be variable '", name, "' of its kind");
+        Require(schema->captures || schema->kind == var->kind(), "var-kind", side, " '",
+                slot.name(), "' cannot be variable '", name, "' of its kind");
         Require(schema->of_block.empty() || side == "input" || vars_[home].count(name) != 0,
                 "block-input", "it hands '", name, "' to block ", home,
                 ", which has no such variable");

@@ -30,6 +30,7 @@ from opstep import (  # noqa: E402
     metrics,
     ops,
     optimizer,
+    ragged,
     readers,
     records,
     threads,
@@ -66,6 +67,7 @@ from opstep.model import (  # noqa: E402
     save_params,
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.ragged import Ragged  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
 from opstep.updating import Updater, updater  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
@@ -82,6 +84,7 @@ __all__ = [
     "OutputModel",
     "Parameter",
     "Program",
+    "Ragged",
     "Scope",
     "Updater",
     "Variable",
@@ -108,6 +111,7 @@ __all__ = [
     "ops",
     "optimizer",
     "program_guard",
+    "ragged",
     "readers",
     "records",
     "save_checkpoint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from opstep.variable import Variable
 
 
 @contextmanager
-def _new_block(program: Program) -> Iterator[Block]:
+def new_block(program: Program) -> Iterator[Block]:
     """Layers made inside the `with` go to a new block."""
     block = program.create_block()
     try:
@@ -53,7 +53,7 @@ class While:
         if self._used:
             raise Error("this While has its block already: make another While")
         self._used = True
-        with _new_block(self.condition.program) as body:
+        with new_block(self.condition.program) as body:
             yield body
         written = (name for op in body.ops for names in op.outputs.values() for name in names)
         if self.condition.name not in written or self.condition.name in body.vars:
@@ -91,7 +91,7 @@ class Switch:
             raise Error("a case cannot follow the default of a Switch: put it before")
         self._program = condition.program
         self._conditions.append(condition)
-        with _new_block(condition.program) as block:
+        with new_block(condition.program) as block:
             self._blocks.append(block)
             yield block
 
@@ -100,7 +100,7 @@ class Switch:
         """Layers made inside the `with` run if no case holds."""
         if self._program is None or len(self._blocks) > len(self._conditions):
             raise Error("a Switch has one default, after its cases")
-        with _new_block(self._program) as block:
+        with new_block(self._program) as block:
             self._blocks.append(block)
             yield block
 
@@ -126,7 +126,7 @@ def cond(
     program = condition.program
     blocks, results = [], []
     for function in (true_fn, false_fn):
-        with _new_block(program) as block:
+        with new_block(program) as block:
             given = function()
         blocks.append(block)
         results.append(given)
@@ -143,13 +143,14 @@ def cond(
         false_results=lists[1],
         true_block=blocks[0],
         false_block=blocks[1],
-        out=_names(name, "out", len(lists[0])),
+        out=names_of(name, "out", len(lists[0])),
         name=name,
     )
     return out if isinstance(results[0], tuple | list) else out[0]
 
 
-def _names(name: str, slot: str, count: int) -> list[str]:
+def names_of(name: str, slot: str, count: int) -> list[str]:
+    """What several results of a layer are called."""
     return [f"{name}.{slot}" if count == 1 else f"{name}.{slot}_{i}" for i in range(count)]
 
 
@@ -179,7 +180,7 @@ class IfElse:
     def _branch(self, which: bool) -> Iterator[Block]:
         if which in self._blocks:
             raise Error(f"this IfElse has its {str(which).lower()} block already")
-        with _new_block(self.program) as block:
+        with new_block(self.program) as block:
             self._blocks[which] = block
             self._inside = which
             try:
@@ -230,7 +231,7 @@ class IfElse:
         yes, no = self._results[True], self._results[False]
         if len(yes) != len(no):
             raise Error(f"the true block has {len(yes)} outputs and the false block {len(no)}")
-        outs = _names(self.name, "out", len(yes))
+        outs = names_of(self.name, "out", len(yes))
         ops.ifelse(
             self.condition,
             inputs=self._inputs,
@@ -244,134 +245,4 @@ class IfElse:
             name=self.name,
         )
         made = [self.program.current_block().var(name) for name in outs]
-        return made[0] if len(made) == 1 else tuple(made)
-
-
-class Recurrent:
-    """Runs its block for each step of sequences, with memories from step to step.
-
-    rnn = layers.Recurrent()
-    with rnn.step():
-        word = rnn.step_input(words)                      # [steps, batch, 16] -> [batch, 16]
-        before = rnn.memory(shape=[32])                   # zeros first
-        hidden = layers.fc(layers.concat([word, before], axis=1), size=32, act="tanh")
-        rnn.update(before, hidden)
-        rnn.output(hidden)
-    hiddens = rnn()                                       # [steps, batch, 32]
-    """
-
-    def __init__(self, reverse: bool = False, name: str | None = None) -> None:
-        self.reverse = reverse
-        self.name = name
-        self.final: list[Variable] = []
-        """After the call: the memories as the last step left them."""
-        self._block: Block | None = None
-        self._sequences: list[Variable] = []
-        self._steps: list[Variable] = []
-        self._memories: list[tuple[Variable, Variable]] = []
-        self._updates: dict[str, Variable] = {}
-        self._outputs: list[Variable] = []
-        self._open = False
-
-    @contextmanager
-    def step(self) -> Iterator[Block]:
-        """Layers made inside the `with` are one step."""
-        from opstep import context
-
-        if self._block is not None:
-            raise Error("this Recurrent has its block already: make another one")
-        program = context.default_main_program()
-        self.name = self.name or program.unique_name(ops.recurrent.type)
-        with _new_block(program) as block:
-            self._block, self._open = block, True
-            try:
-                yield block
-            finally:
-                self._open = False
-
-    def _inside(self, what: str) -> Block:
-        if not self._open or self._block is None:
-            raise Error(f"Recurrent.{what} is for the inside of its `with rnn.step():`")
-        return self._block
-
-    def step_input(self, sequence: Variable) -> Variable:
-        """One step of a sequence [steps, ...]."""
-        block = self._inside("step_input")
-        if not sequence.shape:
-            raise Error(f"'{sequence.name}' is a scalar: a sequence's first axis is its steps")
-        self._sequences.append(sequence)
-        name = f"{self.name}.step_{len(self._steps)}"
-        self._steps.append(block.create_var(name, sequence.shape[1:], sequence.dtype))
-        return self._steps[-1]
-
-    def memory(
-        self,
-        initial: Variable | None = None,
-        shape: Sequence[int] | None = None,
-        value: float = 0.0,
-        dtype: Any = "float32",
-    ) -> Variable:
-        """What the step before left: first `initial`, or `value` for each row in `shape`."""
-        block = self._inside("memory")
-        program = block.program
-        number = len(self._memories)
-        if initial is None:
-            if shape is None or not self._sequences:
-                raise Error(
-                    "a memory needs its initial value, or a shape and a step_input before it"
-                )
-            program._current = block.parent.index if block.parent else 0
-            try:
-                initial = ops.fill_batch(
-                    self._sequences[0],
-                    axis=1,
-                    shape=shape,
-                    value=value,
-                    dtype=dtype,
-                    name=f"{self.name}.initial_{number}",
-                )
-            finally:
-                program._current = block.index
-        name = f"{self.name}.memory_{number}"
-        memory = block.create_var(name, initial.shape, initial.dtype)
-        self._memories.append((memory, initial))
-        return memory
-
-    def update(self, memory: Variable, value: Variable) -> None:
-        """The value of `memory` for the next step."""
-        self._inside("update")
-        if all(memory.name != known.name for known, _ in self._memories):
-            raise Error(f"'{memory.name}' is no memory of this Recurrent")
-        self._updates[memory.name] = value
-
-    def output(self, *values: Variable) -> None:
-        """What to keep of each step."""
-        self._inside("output")
-        self._outputs.extend(values)
-
-    def __call__(self) -> Any:
-        """The outputs of all steps, [steps, ...] each."""
-        if self._block is None or self._open:
-            raise Error("a Recurrent needs its steps first: with rnn.step(): ...")
-        for memory, _ in self._memories:
-            if memory.name not in self._updates:
-                raise Error(f"memory '{memory.name}' is never updated: call rnn.update(...)")
-        outs = _names(f"{self.name}", "out", len(self._outputs))
-        finals = _names(f"{self.name}", "final", len(self._memories))
-        ops.recurrent(
-            sequences=self._sequences,
-            initial=[initial for _, initial in self._memories],
-            updates=[self._updates[memory.name] for memory, _ in self._memories],
-            step_outputs=self._outputs,
-            block=self._block,
-            reverse=self.reverse,
-            step_inputs=[step.name for step in self._steps],
-            memories=[memory.name for memory, _ in self._memories],
-            outputs=outs,
-            final=finals,
-            name=self.name,
-        )
-        block = self._block.program.current_block()
-        self.final = [block.var(name) for name in finals]
-        made = [block.var(name) for name in outs]
         return made[0] if len(made) == 1 else tuple(made)

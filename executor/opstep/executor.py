@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context, debug
+from opstep import _core, context, debug, ragged
 from opstep._core import Error
 from opstep.program import Program
 from opstep.variable import Variable
@@ -84,16 +84,25 @@ class Executor:
         feed: Mapping[str | Variable, Any] | None = None,
         fetch_list: str | Variable | Sequence[str | Variable] | None = None,
         scope: Scope | None = None,
-    ) -> list[np.ndarray]:
-        """Run the program once; gives the values of `fetch_list`."""
+    ) -> list[Any]:
+        """Run the program once; gives the values of `fetch_list`, a `Ragged` of a ragged variable
+        and an array of any other one."""
         program = _default() if program is None else program
-        arrays = {}
+        arrays: dict[str, np.ndarray] = {}
         for key, value in (feed or {}).items():
             name = _name(key)
-            arrays[name] = value if type(value) is np.ndarray else _array(program, name, value)
-        fetches = _names(() if fetch_list is None else fetch_list)
+            if type(value) is np.ndarray:
+                arrays[name] = value
+            else:
+                arrays |= _arrays(program, name, value)
+        fetches = ragged.Fetches(program, _names(() if fetch_list is None else fetch_list))
         scope = global_scope() if scope is None else scope
-        return self._core.run(program._core, arrays, fetches, scope._core)
+        try:
+            fetched = self._core.run(program._core, arrays, fetches.names, scope._core)
+        except Error:
+            ragged.check_fed(program, arrays)
+            raise
+        return fetches.values(fetched)
 
 
 def _default() -> Program:
@@ -115,10 +124,24 @@ class CompiledProgram:
         self.program = program
         self.feeds = tuple(feeds)
         self.fetches = tuple(fetches)
-        self._core = _core.Callable(program._core, list(feeds), list(fetches), scope._core)
+        self._fetches = ragged.Fetches(program, fetches)
+        # Ragged feeds whose companions are not fed on their own.
+        self._ragged = {
+            name
+            for name, offsets in program._core.offsets_of(list(feeds)).items()
+            if not set(offsets) & set(feeds)
+        }
+        names = [name for feed in feeds for name in self._fed(feed)]
+        self._core = _core.Callable(program._core, names, self._fetches.names, scope._core)
         debug._open_doorbell()
 
-    def __call__(self, *args: Any, **feeds: Any) -> list[np.ndarray]:
+    def _fed(self, name: str) -> list[str]:
+        """The feed, and the companions of a ragged one in the order of `ragged.feeds`."""
+        if name not in self._ragged:
+            return [name]
+        return [name, *(each for level in self.program._core.lod(0, name) for each in level)]
+
+    def __call__(self, *args: Any, **feeds: Any) -> list[Any]:
         if args:
             feeds = self._from_positions(args, feeds)
         names = self.feeds
@@ -130,10 +153,13 @@ class CompiledProgram:
                 value = feeds[name]
             except KeyError:
                 self._complain(feeds)
+            if name in self._ragged:
+                arrays += ragged.feeds(self.program, name, value).values()
+                continue
             if type(value) is not np.ndarray:
                 value = _array(self.program, name, value)
             arrays.append(value)
-        return self._core(arrays)
+        return self._fetches.values(self._core(arrays))
 
     def _from_positions(self, args: tuple[Any, ...], feeds: dict[str, Any]) -> dict[str, Any]:
         """A dict of feeds, or the values in the order of the feeds."""
@@ -191,8 +217,20 @@ def _name(item: str | Variable) -> str:
     raise Error(f"expected a variable or its name, not a {type(item).__name__}")
 
 
+def _arrays(program: Program, name: str, value: Any) -> dict[str, np.ndarray]:
+    """What to feed for a variable: of a ragged one, its companions too."""
+    if program._core.offsets_of([name]):
+        return ragged.feeds(program, name, value)
+    return {name: _array(program, name, value)}
+
+
 def _array(program: Program, name: str, value: Any) -> np.ndarray:
     """Lists and numbers in the dtype that the variable was declared with; arrays as they are."""
+    if isinstance(value, ragged.Ragged):
+        raise Error(
+            f"cannot feed '{name}': the value has sequences of different lengths, but the variable "
+            "has not; declare it with lod_level=1"
+        )
     if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
         return _from_dlpack(name, value)
     try:

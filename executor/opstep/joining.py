@@ -92,6 +92,7 @@ def _copy_kept(target: Program, source: Program) -> None:
 def _wire(target: Program, source: Program, feed: str, value: str) -> None:
     given, wanted = target.global_block().var(value), source.global_block().var(feed)
     fits = given.dtype == wanted.dtype and len(given.shape) == len(wanted.shape)
+    fits = fits and given.lod_level == wanted.lod_level
     sizes = zip(given.shape, wanted.shape, strict=False)
     if not fits or any(a != b and a is not None and b is not None for a, b in sizes):
         raise Error(
@@ -99,9 +100,9 @@ def _wire(target: Program, source: Program, feed: str, value: str) -> None:
             f"{type_text(given)}"
         )
     with context.program_guard(target):
-        ops.assign(
-            given, out=target.global_block().create_var(feed, given.shape, given.dtype), name=feed
-        )
+        made = target.global_block().create_var(feed, given.shape, given.dtype)
+        ops.assign(given, out=made, name=feed)
+    target._core.set_lod(0, feed, source._core.lod(0, feed))
 
 
 def _append(target: Program, block: int, op: Operator) -> None:
@@ -117,6 +118,8 @@ def _append(target: Program, block: int, op: Operator) -> None:
             continue
         if op.program._core.stop_gradient(inside, name):
             target._core.set_stop_gradient(block, name, True)
+        # Layers may know more of it than the op says.
+        target._core.set_lod(block, name, op.program._core.lod(inside, name))
 
 
 def _copy_block(target: Program, parent: int, program: Program, index: int) -> int:
@@ -134,6 +137,7 @@ def _copy_block(target: Program, parent: int, program: Program, index: int) -> i
                 False,
                 variable.stop_gradient,
             )
+            target._core.set_lod(made, name, program._core.lod(index, name))
     for op in source.ops:
         _append(target, made, op)
     return made

@@ -202,12 +202,27 @@ def _fill(part: Program, program: Program, scope: Scope) -> None:
     startup.prune(missing).run(scope=scope)
 
 
+def _companions(joint: Program, program: Program, feed: str, value: str) -> dict[str, str]:
+    """What else is connected when a ragged feed is: where its sequences begin."""
+    known = joint.global_block()
+    if not known.has_var(value):
+        return {}
+    levels = zip(program.global_block().var(feed).lod, known.var(value).lod, strict=False)
+    return {
+        companion.name: given.name
+        for level, other in levels
+        for companion, given in zip(level, other, strict=True)
+    }
+
+
 def _joint(models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> Program:
     """One program for all; what models of one program share is in it once."""
     joint = JointProgram(models[0].program, "+".join(model.name for model in models))
     used: set[str] = set()
     for model in models[1:]:
         own = {feed: connect[feed] for feed in model.feeds if feed in connect}
+        for feed, value in list(own.items()):
+            own |= _companions(joint.program, model.program, feed, value)
         for feed, value in own.items():
             if not joint.program.global_block().has_var(value):
                 raise Error(

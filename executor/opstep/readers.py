@@ -20,6 +20,7 @@ import numpy as np
 
 from opstep._core import Error
 from opstep.pipelines import records as records
+from opstep.ragged import Ragged
 
 if TYPE_CHECKING:
     from opstep.loops import ReaderLoop
@@ -115,16 +116,20 @@ def from_arrays(
     shuffle: int | None = None,
     drop_last: bool = False,
 ) -> Reader:
-    """Minibatches of `batch` rows of all arrays, which have one row for each example.
+    """Minibatches of `batch` rows of all arrays, which have one row for each example; of a
+    `Ragged`, an example is a sequence.
 
     With a seed in `shuffle` every pass has an order of its own, the same in every process. The last
     minibatch of a pass has what is left; with `drop_last` it is left out if it is smaller.
     """
-    data = {name: np.asarray(value) for name, value in arrays.items()}
+    data = {
+        name: value if isinstance(value, Ragged) else np.asarray(value)
+        for name, value in arrays.items()
+    }
     if not data:
         raise Error("from_arrays was given no array")
     for name, array in data.items():
-        if array.ndim == 0 or array.dtype == object:
+        if isinstance(array, np.ndarray) and (array.ndim == 0 or array.dtype == object):
             raise Error(f"'{name}' has no rows: from_arrays needs arrays with a row an example")
     first, rows = next((name, len(array)) for name, array in data.items())
     for name, array in data.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
 
 from opstep import _core
 from opstep._core import Error
@@ -17,6 +17,14 @@ Axis = int | Sequence[int] | None
 
 # Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
 OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "grad_clip")
+
+
+class SequenceLevel(NamedTuple):
+    """The companions of a ragged variable for one of its levels: int64[sequences + 1] and
+    int64[steps of the longest sequence]."""
+
+    offsets: Variable
+    steps: Variable
 
 
 class Variable:
@@ -40,6 +48,21 @@ class Variable:
     @property
     def dtype(self) -> str:
         return self.block.program._core.dtype(self.block.index, self.name)
+
+    @property
+    def lod(self) -> list[SequenceLevel]:
+        """Of a ragged variable, its levels of sequences, outermost first."""
+        names = self.block.program._core.lod(self.block.index, self.name)
+        return [SequenceLevel(*map(self.block.var, level)) for level in names]
+
+    @property
+    def lod_level(self) -> int:
+        """How many levels of sequences of different lengths its rows are in."""
+        return len(self.block.program._core.lod(self.block.index, self.name))
+
+    def _set_lod(self, levels: Sequence[SequenceLevel]) -> None:
+        names = [(level.offsets.name, level.steps.name) for level in levels]
+        self.block.program._core.set_lod(self.block.index, self.name, names)
 
     @property
     def writer(self) -> Operator | None:
@@ -263,9 +286,11 @@ def _floor_div(x: Any, y: Any) -> Variable:
 
 
 def type_text(variable: Variable) -> str:
-    """`float32[?, 64]`."""
+    """`float32[?, 64]`, or `float32[?, 64] in sequences` of a ragged one."""
     sizes = ", ".join("?" if size is None else str(size) for size in variable.shape)
-    return f"{variable.dtype}[{sizes}]"
+    level = variable.lod_level
+    sequences = " in sequences" + " of sequences" * (level - 1) if level else ""
+    return f"{variable.dtype}[{sizes}]{sequences}"
 
 
 def _ops() -> Any:

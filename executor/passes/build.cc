@@ -6,6 +6,7 @@
 #include "ops/infer.h"
 #include "ops/op.h"
 #include "passes/captures.h"
+#include "passes/ragged.h"
 
 namespace opstep {
 namespace {
@@ -104,6 +105,17 @@ void CheckOutput(const proto::VarDesc& var, const VarType& type) {
                old.ToString());
 }
 
+// A new variable has the sequences of what it was made of, where their offsets are known.
+void SetLod(const Program& program, const Arg& out, const Lod& lod, proto::VarDesc& var) {
+  for (const proto::LodLevel& level : lod) {
+    if (program.FindVar(out.block, level.offsets()) == nullptr ||
+        program.FindVar(out.block, level.steps()) == nullptr) {
+      return;
+    }
+  }
+  *var.mutable_lod() = lod;
+}
+
 }  // namespace
 
 const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int position) {
@@ -115,7 +127,9 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     OrderSlots(*op.mutable_outputs(), schema.outputs, "output");
     if (const auto problem = FindAliasProblem(op, schema))
       Fail(problem->what, ": write into another variable");
-    const std::vector<VarType> types = InferTypes(op, InputTypes(program, block, op));
+    const std::vector<VarType> inputs = InputTypes(program, block, op);
+    const std::vector<VarType> types = InferTypes(op, inputs);
+    const std::vector<Lod> lods = InheritedLod(program, block, op, inputs);
     const std::vector<Arg> outputs = OutputArgs(op, block);
     // What it hands to its blocks has the types that it was declared with.
     const auto declared = [&](const Arg& out) {
@@ -141,7 +155,10 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
         made.set_kind(out.slot->kind);
         var = &program.CreateVar(out.block, std::move(made));
       }
-      if (var->dtype() == proto::DATA_TYPE_UNSPECIFIED) SetType(*var, types[i]);
+      if (var->dtype() == proto::DATA_TYPE_UNSPECIFIED) {
+        SetType(*var, types[i]);
+        SetLod(program, out, lods[i], *var);
+      }
     }
   } catch (const Error& error) {
     const std::string where = program.Where(op);

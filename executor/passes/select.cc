@@ -1,6 +1,7 @@
 #include "passes/select.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/verify.h"
@@ -29,6 +30,27 @@ bool AnyIn(const std::vector<std::string>& names, const NameSet& set) {
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& name) { return set.count(name) != 0; });
 }
+
+// What belongs to a ragged variable of block 0 goes where it goes: its sequences' offsets and
+// steps.
+class Companions {
+ public:
+  explicit Companions(const proto::ProgramDesc& program) {
+    for (const proto::VarDesc& var : program.blocks(0).vars()) {
+      for (const proto::LodLevel& level : var.lod()) {
+        of_[var.name()].insert(of_[var.name()].end(), {level.offsets(), level.steps()});
+      }
+    }
+  }
+
+  void AddTo(NameSet& names, const std::string& name) const {
+    const auto found = of_.find(name);
+    if (found != of_.end()) names.insert(found->second.begin(), found->second.end());
+  }
+
+ private:
+  std::unordered_map<std::string, std::vector<std::string>> of_;
+};
 
 // Calls f for the op and all ops in the blocks that it runs.
 template <typename F>
@@ -169,6 +191,7 @@ proto::ProgramDesc ForTest(const proto::ProgramDesc& trained) {
   proto::ProgramDesc program = trained;
   const NameSet states = EndTraining(program);
   const auto& ops = program.blocks(0).ops();
+  const Companions companions(program);
   std::vector<bool> keep(ops.size(), true);
   // Gradients, and what is made of them. A parameter after its update counts as the parameter.
   NameSet gradients;
@@ -191,6 +214,9 @@ proto::ProgramDesc ForTest(const proto::ProgramDesc& trained) {
       const std::vector<std::string> outputs = Outputs(ops[i]);
       for (const std::string& name : Inputs(ops[i])) {
         if (!keep[i] || !Has(outputs, name)) (keep[i] ? read : read_by_gone).insert(name);
+      }
+      for (const std::string& name : outputs) {
+        if (keep[i]) companions.AddTo(read, name);
       }
     }
     for (int i = 0; i < ops.size(); ++i) {
@@ -218,15 +244,23 @@ proto::ProgramDesc Prune(const proto::ProgramDesc& program,
          near.empty() ? "" : "; did you mean '" + near + "'?");
   }
   const auto& ops = program.blocks(0).ops();
+  const Companions companions(program);
   std::vector<bool> keep(ops.size(), false);
   NameSet needed(targets.begin(), targets.end());
+  for (const std::string& target : targets) companions.AddTo(needed, target);
   for (int i = ops.size() - 1; i >= 0; --i) {
     const std::vector<std::string> outputs = Outputs(ops[i]);
     keep[i] = AnyIn(outputs, needed);
     if (!keep[i]) continue;
-    for (const std::string& name : outputs) needed.erase(name);
+    for (const std::string& name : outputs) {
+      needed.erase(name);
+      companions.AddTo(needed, name);
+    }
     Within(program, ops[i], [&](const proto::OpDesc& inner) {
-      for (std::string& name : Inputs(inner)) needed.insert(std::move(name));
+      for (std::string& name : Inputs(inner)) {
+        companions.AddTo(needed, name);
+        needed.insert(std::move(name));
+      }
     });
   }
   proto::ProgramDesc result = Keep(program, keep, {targets.begin(), targets.end()});

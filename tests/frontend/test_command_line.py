@@ -99,6 +99,31 @@ def test_random_feeds_repeat(files: Path) -> None:
     assert again.stdout == done.stdout != other.stdout
 
 
+def test_sequences_of_different_lengths(tmp_path: Path) -> None:
+    main = opstep.Program("main")
+    with opstep.program_guard(main, opstep.Program()):
+        x = layers.data("x", shape=[None, 2], lod_level=1)
+        out = layers.relu(x, name="out")
+        layers.sequence_pool(out, "sum", name="sums")
+    main.save(tmp_path / "main.opstep")
+    np.save(tmp_path / "x.npy", np.ones((4, 2), np.float32))
+    np.save(tmp_path / "offsets.npy", np.array([0, 1, 4]))
+    np.save(tmp_path / "wrong.npy", np.array([0, 5, 4]))
+    given = ["run", tmp_path / "main.opstep", "--feed", f"x={tmp_path / 'x.npy'}"]
+    done = command(
+        *given, "--feed", f"x@offsets={tmp_path / 'offsets.npy'}",
+        "--fetch", "out.out", "--fetch", "sums.out", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "out" / "out.out@offsets.npy").tolist() == [0, 1, 4]
+    assert np.load(tmp_path / "out" / "sums.out.npy").tolist() == [[1, 1], [3, 3]]
+    assert "'x@offsets' must be fed: it is int64[?]; give --feed x@offsets=FILE" in fails(*given)
+    wrong = fails(*given, "--feed", f"x@offsets={tmp_path / 'wrong.npy'}")
+    assert "cannot feed 'x': offsets must not fall: offsets[2] is 4 after 5" in wrong
+    random = command(*given[:2], "--random", "--batch", "3", "--fetch", "sums.out")
+    assert random.stdout.startswith("sums.out float32[3, 2] =")
+
+
 def test_a_program_is_trained(files: Path) -> None:
     options = ["--random", "--batch", "8", "--fetch", "loss.out"]
     startup = ["--startup", files / "startup.opstep"]

@@ -26,9 +26,10 @@ def run(name: str) -> str:
         ("digits_mlp.py", 95),
         ("digits_conv.py", 98),
         ("digits_rnn.py", 95),
+        ("sequences.py", 95),
     ],
 )
-def test_the_digits_are_learned(name: str, bar: float) -> None:
+def test_it_is_learned(name: str, bar: float) -> None:
     output = run(name)
     accuracy = float(re.findall(r"test accuracy ([\d.]+)%", output)[-1])
     assert accuracy >= bar, output

@@ -119,6 +119,27 @@ def a_size_of_minus_two(d: Desc) -> None:
     d.blocks[0].vars[0].dims[0] = -2
 
 
+def sequences_of_nowhere(d: Desc) -> None:
+    d.blocks[0].vars[0].lod.add(offsets="nowhere", steps="nowhere")
+
+
+def sequences_that_are_no_integers(d: Desc) -> None:
+    name = d.blocks[0].vars[0].name
+    d.blocks[0].vars[0].lod.add(offsets=name, steps=name)
+
+
+def too_many_levels(d: Desc) -> None:
+    d.blocks[0].vars.add(name="i1", kind=program_pb2.TENSOR, dtype=program_pb2.INT64, dims=[-1])
+    for _ in range(9):
+        d.blocks[0].vars[0].lod.add(offsets="i1", steps="i1")
+
+
+def sequences_of_a_scalar(d: Desc) -> None:
+    d.blocks[0].vars.add(name="i1", kind=program_pb2.TENSOR, dtype=program_pb2.INT64, dims=[-1])
+    scalar = d.blocks[0].vars.add(name="s", kind=program_pb2.TENSOR, dtype=program_pb2.FLOAT32)
+    scalar.lod.add(offsets="i1", steps="i1")
+
+
 def nine_dimensions(d: Desc) -> None:
     d.blocks[0].vars[0].dims.extend([1] * 9)
 
@@ -236,6 +257,10 @@ CASES: list[tuple[Callable[[Desc], None], str]] = [
     (no_dtype, "var-dtype"),
     (a_size_of_minus_two, "var-dims"),
     (nine_dimensions, "var-dims"),
+    (sequences_of_nowhere, "var-lod"),
+    (sequences_that_are_no_integers, "var-lod"),
+    (too_many_levels, "var-lod"),
+    (sequences_of_a_scalar, "var-lod"),
     (an_attribute_of_no_parameter, "var-attr"),
     (an_attribute_that_is_no_number, "var-attr"),
     (an_attribute_twice, "var-attr"),

@@ -2,8 +2,9 @@
 
 A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an optional dtype, shape
 and optional range of values, and attributes. An input without a dtype stands for each dtype that
-its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like. A variadic
-input is given once for each variable. A size with `!` behind it is known in every test.
+its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like, `{rising:7}`
+numbers that begin with 0, do not fall and end with 7. A variadic input is given once for each
+variable. A size with `!` behind it is known in every test.
 `name=wanted` asks for an optional output.
 """
 
@@ -157,6 +158,8 @@ def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
     if match["range"] == "special":
         with np.errstate(over="ignore"):
             return np.resize(np.array(_SPECIAL), shape).astype(kind)
+    if (match["range"] or "").startswith("rising:"):
+        return _rising(shape[0], int(match["range"].removeprefix("rising:")), rng).astype(kind)
     if kind.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)
     span = match["range"] or (
@@ -166,6 +169,12 @@ def _array(text: str, dtype: str, rng: np.random.Generator) -> np.ndarray:
     if is_float(kind):
         return np.asarray(rng.uniform(low, high, shape)).astype(kind)
     return np.asarray(rng.integers(int(np.ceil(low)), int(high) + 1, shape)).astype(kind)
+
+
+def _rising(size: int, last: int, rng: np.random.Generator) -> np.ndarray:
+    if size == 1:
+        return np.array([last])
+    return np.concatenate([[0], np.sort(rng.integers(0, last + 1, size - 2)), [last]])
 
 
 def _fixed(text: str) -> set[int]:

@@ -64,6 +64,28 @@ def test_describe(value: pb.Value, text: str):
     assert values.describe(value) == text
 
 
+def ragged(rows: int, *levels: list[int]) -> pb.Value:
+    value = tensor(np.ones((rows, 2), F32))
+    for lengths in levels:
+        # As the executor sends them, with the first lengths only.
+        value.tensor.sequences.add(offsets="x@offsets", count=len(lengths), lengths=lengths[:16])
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (ragged(7, [3, 0, 4]), "[7 rows in 3 sequences, 2] lengths 3, 0, 4 mean 1 std 0 [1, 1]"),
+        (ragged(6, [1, 2], [1, 2, 3]), "[6 rows in 3 sequences in 2 outer ones, 2] lengths 1, 2, 3 mean 1 std 0 [1, 1]"),
+        (ragged(20, [1] * 20), f"[20 rows in 20 sequences, 2] lengths {'1, ' * 8}… mean 1 std 0 [1, 1]"),
+        (ragged(0, [0]), "[0 rows in 1 sequences, 2] lengths 0 empty"),
+        (ragged(0, []), "[0 rows in 0 sequences, 2] empty"),
+    ],
+)  # fmt: skip
+def test_describe_ragged(value: pb.Value, text: str):
+    assert values.describe(value) == f"ragged float32{text}"
+
+
 def test_in_full_shows_rows():
     text = values.in_full(tensor(np.arange(6, dtype=F32).reshape(1, 2, 3)))
     assert text.splitlines()[1:] == ["[[[0, 1, 2],", "  [3, 4, 5]]]"]

@@ -77,8 +77,8 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
     head = f"{text} = {values.type_name(tensor.dtype, tensor.dims)}"
     count = math.prod(tensor.dims)
     if count == 0:
-        return [f"{head} empty"]
-    if len(tensor.dims) == 1 and count <= values.SMALL:
+        return [f"{text} = {values.describe(value)}" if tensor.sequences else f"{head} empty"]
+    if len(tensor.dims) == 1 and count <= values.SMALL and not tensor.sequences:
         elements = values.elements(tensor)
         row = arrays.texts(elements, tensor.dtype, form) if form else map(values.number, elements)
         return [f"{head} [{', '.join(row)}]"]
@@ -87,7 +87,7 @@ async def shown(session: Session, text: str, form: Format = "", most: int = _ELE
     rows = count // tensor.dims[-1]
     if count <= most and (rows <= _ROWS or most != _ELEMENTS):
         flat = arrays.texts(values.elements(tensor), tensor.dtype, form)
-        tree = arrays.nested(flat, tensor.dims)
+        tree = _in_sequences(arrays.nested(flat, tensor.dims), tensor)
     else:
         tree = await _corners(session, text, tensor, form)
     return [head, *arrays.rows(tree, session.screen.width)]
@@ -117,7 +117,18 @@ def _scalar(value: pb.Value, form: Format, dtype: program_pb2.DataType | None = 
 
 
 def _without_elements(tensor: pb.Tensor) -> pb.Tensor:
-    return pb.Tensor(dtype=tensor.dtype, dims=tensor.dims, summary=tensor.summary)
+    return pb.Tensor(
+        dtype=tensor.dtype, dims=tensor.dims, summary=tensor.summary, sequences=tensor.sequences
+    )
+
+
+def _in_sequences(rows: arrays.Nested, tensor: pb.Tensor) -> arrays.Nested:
+    """The rows of a ragged variable sequence by sequence, when all lengths came along."""
+    inner = tensor.sequences[-1] if tensor.sequences else None
+    if inner is None or len(inner.lengths) != inner.count:
+        return rows
+    ends = list(itertools.accumulate(inner.lengths))
+    return [rows[end - length : end] for end, length in zip(ends, inner.lengths, strict=True)]
 
 
 async def _corners(session: Session, text: str, tensor: pb.Tensor, form: Format) -> arrays.Nested:

@@ -106,7 +106,9 @@ class Evaluation:
             if not child.variable:
                 raise RequestError(f"{name} is an attribute of the op, which cannot be changed")
             target, text = child.expr, child.text
-        elif isinstance(ref, TensorRef) and (match := _ELEMENT.fullmatch(name)):
+        elif isinstance(ref, TensorRef) and name in ref.parts:
+            target, text = ref.parts[name].expr, ref.parts[name].text
+        elif isinstance(ref, TensorRef) and (match := _ELEMENT.fullmatch(name)) and not ref.offsets:
             target, text = element_expr(ref.expr, int(match[1])), f"{ref.text}{name}"
         else:
             raise RequestError(f"there is nothing called {name} to change")

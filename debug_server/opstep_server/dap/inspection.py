@@ -9,8 +9,9 @@ from opstep_server import expr, values
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.rules import Run, When, request
+from opstep_server.dap.showing import slice_expr, variable_expr
 from opstep_server.dap.stack import StackView
-from opstep_server.dap.stops import FrameRef, ScopeRef, TensorRef
+from opstep_server.dap.stops import Child, FrameRef, ScopeRef, TensorRef
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Inspection:
         if isinstance(ref, ScopeRef):
             return {"variables": await self._scope(ref, start, count, hex)}
         if isinstance(ref, TensorRef):
-            return {"variables": await self._elements(ref, start, count, hex)}
+            children = self._sequences if ref.offsets else self._elements
+            return {"variables": await children(ref, start, count, hex)}
         dtype = program_pb2.INT64 if hex else None
         end = start + min(count, MAX_CHILDREN)
         items: list[types.Variable] = [
@@ -165,6 +167,29 @@ class Inspection:
             for position, child in enumerate(value.tensor.children, start)
         ]
         return elements + _rest(ref.length, end, start + count)
+
+    async def _sequences(
+        self, ref: TensorRef, start: int, count: int, hex: bool
+    ) -> list[types.Variable]:
+        """Of a ragged variable, whose children are its sequences."""
+        end = start + min(count, MAX_CHILDREN, ref.length - start)
+        if end <= start:
+            return []
+        thread = ref.stop.thread.id
+        begins = slice_expr(variable_expr(ref.offsets), start, end + 1)
+        offsets = await self._session.debugger.evaluate(
+            thread, ref.frame, begins, max_elements=end + 1 - start
+        )
+        shown: list[types.Variable] = []
+        rows = itertools.pairwise(map(int, values.elements(offsets.tensor)))
+        for position, (first, last) in enumerate(rows, start):
+            text = f"{ref.text}[{first}:{last}]" if ref.text else ""
+            child = Child(slice_expr(ref.expr, first, last), text, "")
+            value = await self._session.debugger.evaluate(
+                thread, ref.frame, child.expr, max_elements=values.SMALL
+            )
+            shown.append(self._session.showing.sequence(ref, position, child, value, hex))
+        return shown + _rest(ref.length, end, start + count)
 
 
 def _rest(length: int, end: int, wanted: int) -> list[types.Variable]:

@@ -38,6 +38,12 @@ def element_expr(whole: pb.Expr, position: int) -> pb.Expr:
     return pb.Expr(index=pb.Expr.Index(value=whole, subscripts=[at]))
 
 
+def slice_expr(whole: pb.Expr, start: int, stop: int) -> pb.Expr:
+    part = pb.Expr.Range(start=pb.Expr(i=start), stop=pb.Expr(i=stop))
+    rows = pb.Expr.Subscript(range=part)
+    return pb.Expr(index=pb.Expr.Index(value=whole, subscripts=[rows]))
+
+
 class Showing:
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -68,6 +74,15 @@ class Showing:
         shown = self.value(ref.stop, ref.frame, value, expression, text, dtype=dtype)
         return {**shown, "name": f"[{position}]"}
 
+    def sequence(
+        self, ref: TensorRef, position: int, child: Child, value: pb.Value, hex: bool
+    ) -> types.Variable:
+        """A sequence of a ragged variable; from then on `ref` knows which rows it is."""
+        name = f"[{position}]"
+        ref.parts[name] = child
+        shown = self.value(ref.stop, ref.frame, value, child.expr, child.text, hex=hex)
+        return {**shown, "name": name}
+
     def value(
         self,
         stop: Stop,
@@ -96,8 +111,11 @@ class Showing:
         if kind == "tensor":
             shown["memoryReference"] = stops.remember(MemoryRef(stop, frame, expression))
         if kind == "tensor" and value.tensor.dims and 0 not in value.tensor.dims:
-            length = value.tensor.dims[0]
-            ref = TensorRef(stop, frame, expression, text, length)
+            length, offsets = value.tensor.dims[0], ""
+            if value.tensor.sequences:
+                inner = value.tensor.sequences[-1]
+                length, offsets = inner.count, inner.offsets
+            ref = TensorRef(stop, frame, expression, text, length, offsets)
             shown["variablesReference"] = stops.variables.add(thread_id, ref)
             shown["indexedVariables"] = length
         elif kind == "list" and value.list.values:
@@ -110,5 +128,5 @@ class Showing:
 def _type_name(value: pb.Value) -> str:
     kind = value.WhichOneof("kind")
     if kind == "tensor":
-        return values.type_name(value.tensor.dtype, value.tensor.dims)
+        return values.tensor_type(value.tensor)
     return {"b": "bool", "i": "int", "f": "float", "s": "str", "list": "list"}.get(kind or "", "")

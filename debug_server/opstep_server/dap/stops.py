@@ -67,6 +67,10 @@ class TensorRef:
     # The expression as a person would type it; empty when it cannot be typed.
     text: str
     length: int
+    # Of a ragged one, whose children are its sequences: the variable that says where they begin.
+    offsets: str = ""
+    # The sequences that were shown, by the name that the client was given.
+    parts: dict[str, Child] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <set>
 
 #include "ir/op_view.h"
 #include "ir/print.h"
@@ -230,13 +231,55 @@ std::shared_ptr<Program> FromDesc(proto::ProgramDesc desc, std::string name) {
   return program;
 }
 
-// The variables that a caller feeds, in the order in which they were declared.
+// The variables that a caller feeds, in the order in which they were declared. A ragged one stands
+// for its offsets and steps too.
 std::vector<std::string> FeedNames(const Program& program) {
   std::vector<std::string> names;
+  std::set<std::string> companions;
   for (const proto::OpDesc& op : program.block(0).ops()) {
-    if (GetOp(op.type()).role == OpRole::kFeed) names.push_back(FlatOutputs(op)[0]);
+    if (GetOp(op.type()).role != OpRole::kFeed) continue;
+    names.push_back(FlatOutputs(op)[0]);
+    for (const proto::LodLevel& level : GetVar(program, 0, names.back()).lod()) {
+      companions.insert({level.offsets(), level.steps()});
+    }
   }
+  std::erase_if(names, [&](const std::string& name) { return companions.count(name) != 0; });
   return names;
+}
+
+using Levels = std::vector<std::pair<std::string, std::string>>;
+
+// The names of a ragged variable's offsets and steps, outermost first.
+Levels GetLod(const Program& program, int block, const std::string& name) {
+  Levels levels;
+  for (const proto::LodLevel& level : GetVar(program, block, name).lod()) {
+    levels.emplace_back(level.offsets(), level.steps());
+  }
+  return levels;
+}
+
+void SetLod(Program& program, int block, const std::string& name, const Levels& levels) {
+  proto::VarDesc& var = MutableVar(program, block, name);
+  var.clear_lod();
+  for (const auto& [offsets, steps] : levels) {
+    proto::LodLevel& level = *var.add_lod();
+    level.set_offsets(offsets);
+    level.set_steps(steps);
+  }
+}
+
+// The offsets of those of the variables of block 0 that are ragged.
+std::map<std::string, std::vector<std::string>> OffsetsOf(const Program& program,
+                                                          const std::vector<std::string>& names) {
+  std::map<std::string, std::vector<std::string>> found;
+  for (const std::string& name : names) {
+    const proto::VarDesc* var = program.FindVarHere(0, name);
+    if (var == nullptr || var->lod_size() == 0) continue;
+    std::vector<std::string>& offsets = found[name];
+    offsets.clear();
+    for (const proto::LodLevel& level : var->lod()) offsets.push_back(level.offsets());
+  }
+  return found;
 }
 
 // "#3 save_0 (train.py:12)" for the first op that names a file, or "".
@@ -304,6 +347,9 @@ void BindProgram(py::module_& m) {
       .def("set_var_attrs", &SetVarAttrs)
       .def("writer", &WriterOf)
       .def("feed_names", &FeedNames)
+      .def("lod", &GetLod)
+      .def("set_lod", &SetLod)
+      .def("offsets_of", &OffsetsOf)
       .def("file_op", &FileOp)
       .def("op_ids", &OpIds)
       .def("op_names", &OpNames)

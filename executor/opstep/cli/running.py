@@ -7,16 +7,18 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from opstep import _core, debug
 from opstep._core import Error
+from opstep.cli.feeding import feeds_of
 from opstep.cli.showing import value
 from opstep.executor import CompiledProgram, Executor, Scope, compile
 from opstep.model import _persistables, _types, load_model
 from opstep.program import Program, file_path
-from opstep.variable import type_text
+from opstep.ragged import Ragged
 
 _BAR_AFTER_SECONDS = 0.5
 _BAR_EVERY_SECONDS = 0.1
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.params:
         _load(args.params, program, scope)
     fetches = [*fetches, *(name for name in args.wanted if name not in fetches)]
-    values = _feeds(args, program, feeds)
+    values = feeds_of(args, program, feeds)
     function = compile(program, feeds, fetches, scope)
     arrays = [values[name] for name in feeds]
     try:
@@ -96,49 +98,12 @@ def _without_files(program: Program, args: argparse.Namespace) -> Program:
     return program
 
 
-def _feeds(args: argparse.Namespace, program: Program, feeds: list[str]) -> dict[str, np.ndarray]:
-    values: dict[str, np.ndarray] = {}
-    for name, path in args.given:
-        if name not in feeds:
-            near = _core.nearest(name, feeds)
-            hint = f"; did you mean '{near}'?" if near else ""
-            takes = ", ".join(f"'{feed}'" for feed in feeds) or "nothing"
-            raise Error(f"there is no feed '{name}': program '{program.name}' is fed {takes}{hint}")
-        if name in values:
-            raise Error(f"'{name}' is fed twice")
-        values[name] = _core.read_npy(file_path(path))
-    rng = np.random.default_rng(args.seed)
-    for name in feeds:
-        if name in values:
-            continue
-        if not args.random:
-            kind = type_text(program.global_block().var(name))
-            raise Error(
-                f"'{name}' must be fed: it is {kind}; give --feed {name}=FILE.npy, or --random"
-            )
-        values[name] = _random(program, name, args.batch, rng)
-    return values
-
-
-def _random(program: Program, name: str, batch: int, rng: np.random.Generator) -> np.ndarray:
-    variable = program.global_block().var(name)
-    shape = [batch if size is None else size for size in variable.shape]
-    if variable.dtype == "bfloat16":
-        raise Error(f"'{name}' is bfloat16, which NumPy has not: it cannot be fed")
-    try:
-        if variable.dtype.startswith("float"):
-            return rng.random(shape).astype(variable.dtype)
-        return rng.integers(0, 2, shape).astype(variable.dtype)
-    except (MemoryError, ValueError):
-        raise Error(f"'{name}' would be {variable.dtype}{shape}, which is too large") from None
-
-
 def _repeat(
-    function: CompiledProgram, values: list[np.ndarray], count: int
-) -> tuple[np.ndarray, list[np.ndarray], bool]:
+    function: CompiledProgram, values: list[Any], count: int
+) -> tuple[np.ndarray, list[Any], bool]:
     """Nanoseconds of each run, what the last one gave, and whether Ctrl-C ended it."""
     times = np.zeros(count, np.int64)
-    fetched: list[np.ndarray] = []
+    fetched: list[Any] = []
     done = 0
     clock = time.perf_counter_ns
     with _Bar(count) as bar:
@@ -220,7 +185,15 @@ def _ms(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:.3g} ms"
 
 
-def _give(fetched: dict[str, np.ndarray], folder: str | None) -> None:
+def _give(values: dict[str, Any], folder: str | None) -> None:
+    fetched: dict[str, np.ndarray] = {}
+    for name, given in values.items():
+        if not isinstance(given, Ragged):
+            fetched[name] = given
+            continue
+        fetched[name] = given.values
+        for level, offsets in enumerate(given.levels):
+            fetched[f"{name}@offsets" + (f"_{level}" if given.lod_level > 1 else "")] = offsets
     if folder is None:
         for name, array in fetched.items():
             sys.stdout.write(value(name, array))

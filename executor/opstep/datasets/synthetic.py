@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opstep._core import Error
+from opstep.ragged import Ragged
 from opstep.readers import Reader, from_arrays
 
 
@@ -33,19 +34,29 @@ def sequences(
     seed: int = 0,
     batch: int = 32,
     shuffle: int | None = None,
+    shortest: int | None = None,
 ) -> Reader:
     """Sequences with a memory: `x` is int64[rows, steps], random symbols; `label` is 1 where the
-    first symbol comes again later in the sequence, as in about half of them."""
+    first symbol comes again later in the sequence, as in about half of them. With `shortest`, `x`
+    is a `Ragged` with sequences of that many steps up to `steps`."""
     _check(rows=rows, steps=steps, symbols=symbols)
+    if shortest is not None and not 2 <= shortest <= steps:
+        raise Error(f"shortest is {shortest}: it must be from 2 to steps, {steps}")
     rng = np.random.default_rng(seed)
     first = rng.integers(0, symbols, (rows, 1))
     # All later symbols differ from the first one; then half of the rows get it at one place.
     x = np.concatenate([first, (first + rng.integers(1, symbols, (rows, steps - 1))) % symbols], 1)
     label = rng.integers(0, 2, rows)
     again = np.flatnonzero(label)
-    x[again, rng.integers(1, steps, len(again))] = first[again, 0]
-    data = {"x": x.astype(np.int64), "label": label.astype(np.int64).reshape(-1, 1)}
-    return from_arrays(data, batch, shuffle)
+    labels = label.astype(np.int64).reshape(-1, 1)
+    if shortest is None:
+        x[again, rng.integers(1, steps, len(again))] = first[again, 0]
+        return from_arrays({"x": x.astype(np.int64), "label": labels}, batch, shuffle)
+    lengths = rng.integers(shortest, steps + 1, rows)
+    x[again, rng.integers(1, lengths[again])] = first[again, 0]
+    kept = x[np.arange(steps) < lengths[:, None]].astype(np.int64)
+    ragged = Ragged.from_offsets(kept, np.concatenate([[0], np.cumsum(lengths)]))
+    return from_arrays({"x": ragged, "label": labels}, batch, shuffle)
 
 
 def images(

@@ -6,7 +6,6 @@ Names: `fc_0` has the ops `fc_0.matmul`, `fc_0.add` and `fc_0.relu`, the paramet
 
 from opstep.control_flow import (
     IfElse as IfElse,
-    Recurrent as Recurrent,
     Switch as Switch,
     While as While,
     cond as cond,
@@ -129,6 +128,17 @@ from opstep.layers.norm import (
     layer_norm as layer_norm,
     lrn as lrn,
 )
+from opstep.layers.sequence import (
+    sequence_expand as sequence_expand,
+    sequence_first_step as sequence_first_step,
+    sequence_last_step as sequence_last_step,
+    sequence_mask as sequence_mask,
+    sequence_pad as sequence_pad,
+    sequence_pool as sequence_pool,
+    sequence_reverse as sequence_reverse,
+    sequence_softmax as sequence_softmax,
+    sequence_unpad as sequence_unpad,
+)
 from opstep.layers.tensor import (
     arg_max as arg_max,
     arg_min as arg_min,
@@ -174,6 +184,7 @@ from opstep.layers.tensor import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from opstep.recurrent import Recurrent as Recurrent
 
 # What people know these by elsewhere.
 _ELSEWHERE = dict(  # noqa: C408 (an op is named in quotes in its own file only)

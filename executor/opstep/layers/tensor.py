@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context, ops
+from opstep import _core, context, ops, ragged
 from opstep._core import Error
 from opstep.layers._common import Axes, Out, base_name, error, text
 from opstep.variable import Operand, Variable
@@ -15,21 +15,41 @@ from opstep.variable import Operand, Variable
 # --- making -------------------------------------------------------------------------------------
 
 
-def data(name: str, shape: Sequence[int | None], dtype: Any = "float32") -> Variable:
-    """A variable that the caller of a run feeds. None in `shape` is a size known only then."""
+def data(
+    name: str, shape: Sequence[int | None], dtype: Any = "float32", lod_level: int = 0
+) -> Variable:
+    """A variable that the caller of a run feeds. None in `shape` is a size known only then.
+
+    With `lod_level=1` it is ragged: its first axis has the rows of sequences of different lengths,
+    and it is fed an `opstep.Ragged` or a list of arrays; with 2, of lists of sequences.
+    """
     block = context.default_main_program().global_block()
     dtype = _core.dtype_name(dtype)
     if block.has_var(name):
         found = block.var(name)
-        if (list(found.shape), found.dtype) != (list(shape), dtype):
+        wanted = (list(shape), dtype, lod_level)
+        if (list(found.shape), found.dtype, found.lod_level) != wanted:
+            sequences = f" with lod_level={lod_level}" if lod_level else ""
             raise Error(
-                f"there is already a variable '{name}', and it is not {dtype}{list(shape)}; "
-                "give the data another name"
+                f"there is already a variable '{name}', and it is not {dtype}{list(shape)}"
+                f"{sequences}; give the data another name"
             )
         return found
-    block.create_var(name, shape, dtype, stop_gradient=True)
+    if lod_level == 0:
+        return _feed(block.create_var(name, shape, dtype, stop_gradient=True))
+    made = ragged.declare(block, name, shape, dtype, lod_level, stop_gradient=True)
+    for companion in (each for level in made.lod for each in level):
+        _feed(companion)
+    return _feed(made)
+
+
+def _feed(variable: Variable) -> Variable:
     return ops.feed(
-        name=name, dtype=dtype, shape=shape, out=block.var(name), op_name=f"{name}.feed"
+        name=variable.name,
+        dtype=variable.dtype,
+        shape=variable.shape,
+        out=variable,
+        op_name=f"{variable.name}.feed",
     )
 
 
