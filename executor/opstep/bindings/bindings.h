@@ -23,6 +23,7 @@ void BindOps(py::module_& m);
 void BindScope(py::module_& m);
 void BindFiles(py::module_& m);
 void BindRecords(py::module_& m);
+void BindSources(py::module_& m);
 void BindExecutor(py::module_& m);
 void BindHook(py::module_& m);
 void BindDebug(py::module_& m);

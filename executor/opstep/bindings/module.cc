@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, m) {
   BindScope(m);
   BindFiles(m);
   BindRecords(m);
+  BindSources(m);
   BindExecutor(m);
   BindHook(m);
   BindDebug(m);
