@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages_of() {
   case "$1" in
-    build) echo g++ cmake ninja-build ccache libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc ;;
+    build) echo g++ cmake ninja-build ccache libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc libpng-dev libturbojpeg0-dev ;;
     python) python_packages ;;
     bench) echo valgrind ;;
     node) command -v node >/dev/null && command -v npm >/dev/null || echo nodejs npm ;;

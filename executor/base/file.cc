@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace opstep {
 namespace {
@@ -54,23 +55,19 @@ bool IsFolder(const std::string& path) {
 
 std::string Quoted(std::string_view text) {
   std::string out = "'";
-  for (const char c : text.substr(0, kShown)) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+  while (!text.empty() && out.size() <= kShown) {
+    const auto c = static_cast<unsigned char>(text[0]);
+    const size_t length = c < 0x20 || c == 0x7f ? 0 : Utf8Length(text);
+    if (length == 0) {
       constexpr char kHex[] = "0123456789abcdef";
       out += "\\x";
-      out += kHex[static_cast<unsigned char>(c) >> 4];
+      out += kHex[c >> 4];
       out += kHex[c & 15];
-    } else {
-      out += c;
     }
+    out += text.substr(0, length);
+    text.remove_prefix(length == 0 ? 1 : length);
   }
-  if (text.size() > kShown) {
-    // Not in the middle of a character.
-    while (!out.empty() && (out.back() & 0xc0) == 0x80) out.pop_back();
-    if (out.back() & 0x80) out.pop_back();
-    out += "…";
-  }
-  return out + "'";
+  return out + (text.empty() ? "'" : "…'");
 }
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {

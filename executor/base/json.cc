@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace opstep {
 namespace {
@@ -127,21 +128,8 @@ uint32_t JsonReader::HexDigits() {
 }
 
 void JsonReader::Utf8(std::string& out) {
-  const auto byte = [this](size_t i) -> uint32_t {
-    return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0;
-  };
-  const uint32_t lead = byte(0);
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  uint32_t code = lead & (0x7fu >> length);
-  bool good = lead >= 0xc2 && lead <= 0xf4;
-  for (size_t i = 1; i < length; ++i) {
-    good = good && (byte(i) & 0xc0) == 0x80;
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  // Neither written longer than needed, nor half a pair, nor beyond the last character.
-  good = good && !(length == 3 && code < 0x800) && !(length == 4 && code < 0x10000) &&
-         !(code >= 0xd800 && code <= 0xdfff) && code <= 0x10ffff;
-  if (!good) Bad("UTF-8");
+  const size_t length = Utf8Length(text_.substr(at_));
+  if (length == 0) Bad("UTF-8");
   out.append(text_.substr(at_, length));
   at_ += length;
 }

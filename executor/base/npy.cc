@@ -26,9 +26,9 @@ constexpr Code kCodes[] = {
 // {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+  Reader(std::string_view text, const std::string& what) : text_(text), what_(what) {}
 
-  [[noreturn]] void Bad() const { Fail(Quoted(path_), " has no proper .npy header"); }
+  [[noreturn]] void Bad() const { Fail(what_, " has no proper .npy header"); }
 
   bool Take(char c) {
     SkipSpace();
@@ -81,17 +81,17 @@ class Reader {
   }
 
   const std::string_view text_;
-  const std::string& path_;
+  const std::string& what_;
   size_t at_ = 0;
 };
 
-DType DTypeOfCode(std::string_view code, const std::string& path) {
+DType DTypeOfCode(std::string_view code, const std::string& what) {
   for (const Code& known : kCodes) {
     if (known.text == code) return known.dtype;
   }
-  OPSTEP_CHECK(code.empty() || code[0] != '>', Quoted(path), " holds big-endian numbers (",
+  OPSTEP_CHECK(code.empty() || code[0] != '>', what, " holds big-endian numbers (",
                Quoted(code), "); save it little-endian");
-  Fail(Quoted(path), " holds ", Quoted(code), ", a dtype that opstep does not know");
+  Fail(what, " holds ", Quoted(code), ", a dtype that opstep does not know");
 }
 
 // Element by element from column-major to row-major order.
@@ -105,39 +105,8 @@ void Reorder(const char* from, char* to, const Dims& dims, size_t size) {
   }
 }
 
-}  // namespace
-
-NpyFile::NpyFile(const std::string& path) : file_(path) {
-  unsigned char start[12] = {};
-  const size_t have =
-      file_.size() < sizeof(start) ? static_cast<size_t>(file_.size()) : sizeof(start);
-  file_.Read(0, start, have);
-  OPSTEP_CHECK(have >= 10 && std::memcmp(start, kMagic.data(), kMagic.size()) == 0, Quoted(path),
-               " is not a .npy file");
-  const int major = start[6];
-  OPSTEP_CHECK(major >= 1 && major <= 3, Quoted(path), " is of .npy format ", major,
-               "; formats 1 to 3 are known");
-  uint64_t length = start[8] | start[9] << 8;
-  if (major > 1)
-    length |= static_cast<uint64_t>(start[10]) << 16 | static_cast<uint64_t>(start[11]) << 24;
-  const uint64_t lead = major > 1 ? 12 : 10;
-  OPSTEP_CHECK(length <= kMaxHeader, Quoted(path), " has a .npy header of ", length,
-               " bytes; at most ", kMaxHeader, " are read");
-  OPSTEP_CHECK(file_.size() >= lead && length <= file_.size() - lead, Quoted(path),
-               " is not whole: its header is cut");
-  std::string header(static_cast<size_t>(length), '\0');
-  file_.Read(lead, header.data(), header.size());
-  begin_ = lead + length;
-  ParseHeader(header);
-  const uint64_t bytes = CheckedBytes(type_, Quoted(path));
-  const uint64_t rest = file_.size() - begin_;
-  OPSTEP_CHECK(rest == bytes, Quoted(path), " should have ", bytes, " bytes of data for ",
-               type_.ToString(), " but has ", rest);
-}
-
-void NpyFile::ParseHeader(const std::string& header) {
-  const std::string& path = file_.path();
-  Reader reader(header, path);
+void ParseHeader(const std::string& text, const std::string& what, NpyHeader& header) {
+  Reader reader(text, what);
   int seen = 0;
   reader.Need('{');
   while (!reader.Take('}')) {
@@ -147,16 +116,16 @@ void NpyFile::ParseHeader(const std::string& header) {
     if (bit == 0 || (seen & bit) != 0) reader.Bad();
     seen |= bit;
     if (bit == 1) {
-      OPSTEP_CHECK(!reader.Take('['), Quoted(path), " holds records; opstep reads plain arrays");
-      type_.dtype = DTypeOfCode(reader.String(), path);
+      OPSTEP_CHECK(!reader.Take('['), what, " holds records; opstep reads plain arrays");
+      header.type.dtype = DTypeOfCode(reader.String(), what);
     } else if (bit == 2) {
-      column_major_ = reader.Bool();
+      header.column_major = reader.Bool();
     } else {
       reader.Need('(');
       while (!reader.Take(')')) {
-        OPSTEP_CHECK(type_.dims.rank() < Dims::kMaxRank, Quoted(path), " has more than ",
+        OPSTEP_CHECK(header.type.dims.rank() < Dims::kMaxRank, what, " has more than ",
                      Dims::kMaxRank, " dimensions");
-        type_.dims.push_back(reader.Size());
+        header.type.dims.push_back(reader.Size());
         if (reader.Take(')')) break;
         reader.Need(',');
       }
@@ -168,17 +137,62 @@ void NpyFile::ParseHeader(const std::string& header) {
   if (seen != 7) reader.Bad();
 }
 
-void NpyFile::Read(void* to) const {
-  const size_t bytes = static_cast<size_t>(type_.dims.numel()) * SizeOf(type_.dtype);
-  if (column_major_ && type_.dims.rank() > 1) {
+}  // namespace
+
+NpyHeader ReadNpyHeader(const NextBytes& next, uint64_t size, const std::string& what) {
+  unsigned char start[12] = {};
+  if (size >= 10) next(start, 10);
+  OPSTEP_CHECK(std::memcmp(start, kMagic.data(), kMagic.size()) == 0, what, " is not a .npy file");
+  const int major = start[6];
+  OPSTEP_CHECK(major >= 1 && major <= 3, what, " is of .npy format ", major,
+               "; formats 1 to 3 are known");
+  const uint64_t lead = major > 1 ? 12 : 10;
+  OPSTEP_CHECK(size >= lead, what, " is not whole: its header is cut");
+  if (major > 1) next(start + 10, 2);
+  const uint64_t length = uint64_t{start[8]} | uint64_t{start[9]} << 8 |
+                          uint64_t{start[10]} << 16 | uint64_t{start[11]} << 24;
+  OPSTEP_CHECK(length <= kMaxHeader, what, " has a .npy header of ", length, " bytes; at most ",
+               kMaxHeader, " are read");
+  OPSTEP_CHECK(length <= size - lead, what, " is not whole: its header is cut");
+  std::string text(static_cast<size_t>(length), '\0');
+  next(text.data(), text.size());
+  NpyHeader header;
+  header.bytes = lead + length;
+  ParseHeader(text, what, header);
+  const uint64_t bytes = CheckedBytes(header.type, what);
+  const uint64_t rest = size - header.bytes;
+  OPSTEP_CHECK(rest == bytes, what, " should have ", bytes, " bytes of data for ",
+               header.type.ToString(), " but has ", rest);
+  return header;
+}
+
+void ReadNpyData(const NpyHeader& header, const NextBytes& next, void* to,
+                 const std::string& what) {
+  const auto& [dtype, dims] = header.type;
+  const size_t bytes = static_cast<size_t>(dims.numel()) * SizeOf(dtype);
+  if (header.column_major && dims.rank() > 1) {
     const std::shared_ptr<void> columns = AllocateAligned(bytes);
-    file_.Read(begin_, columns.get(), bytes);
-    Reorder(static_cast<const char*>(columns.get()), static_cast<char*>(to), type_.dims,
-            SizeOf(type_.dtype));
+    next(columns.get(), bytes);
+    Reorder(static_cast<const char*>(columns.get()), static_cast<char*>(to), dims, SizeOf(dtype));
   } else {
-    file_.Read(begin_, to, bytes);
+    next(to, bytes);
   }
-  CheckBools(type_.dtype, to, bytes, Quoted(file_.path()));
+  CheckBools(dtype, to, bytes, what);
+}
+
+NpyFile::NpyFile(const std::string& path) : file_(path) {
+  uint64_t offset = 0;
+  const auto next = [&](void* to, size_t bytes) {
+    file_.Read(offset, to, bytes);
+    offset += bytes;
+  };
+  header_ = ReadNpyHeader(next, file_.size(), Quoted(path));
+}
+
+void NpyFile::Read(void* to) const {
+  // All the data is asked for at once.
+  const auto next = [&](void* data, size_t bytes) { file_.Read(header_.bytes, data, bytes); };
+  ReadNpyData(header_, next, to, Quoted(file_.path()));
 }
 
 void WriteNpy(const std::string& path, const Tensor& tensor, bool overwrite) {

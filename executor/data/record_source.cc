@@ -57,15 +57,10 @@ int64_t RecordFileSource::size() const {
   return records;
 }
 
-RecordLoss RecordFileSource::loss() const {
-  RecordLoss all;
-  for (const auto& file : files_) {
-    all.chunks += file->loss().chunks;
-    all.records += file->loss().records;
-    all.bytes += file->loss().bytes;
-    all.torn = all.torn || file->loss().torn;
-  }
-  return all;
+uint64_t RecordFileSource::left_out() const {
+  uint64_t records = 0;
+  for (const auto& file : files_) records += file->loss().records;
+  return records;
 }
 
 }  // namespace opstep

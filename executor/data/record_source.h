@@ -19,7 +19,7 @@ class RecordFileSource final : public Source {
   bool Next(SourceRecord& record) override;
   uint64_t Skip(uint64_t count) override;
   int64_t size() const override;
-  RecordLoss loss() const;
+  uint64_t left_out() const override;
 
  private:
   std::vector<std::unique_ptr<RecordReader>> files_;

@@ -38,6 +38,8 @@ class Source {
   virtual uint64_t Skip(uint64_t count);
   // How many records a whole pass has, or -1 when that is not known. Says nothing of damage.
   virtual int64_t size() const { return -1; }
+  // How many records of this pass were damaged so far and are left out.
+  virtual uint64_t left_out() const { return 0; }
 };
 
 }  // namespace opstep

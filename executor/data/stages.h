@@ -22,6 +22,7 @@ class BatchSource final : public Source {
   bool Next(SourceRecord& batch) override;
   uint64_t Skip(uint64_t count) override;
   int64_t size() const override;
+  uint64_t left_out() const override { return from_->left_out(); }
 
  private:
   void Put(size_t field, const std::vector<SourceRecord>& records, SourceRecord& batch) const;
@@ -41,6 +42,7 @@ class ShuffleSource final : public Source {
   void Restart(uint64_t pass) override;
   bool Next(SourceRecord& record) override;
   int64_t size() const override { return from_->size(); }
+  uint64_t left_out() const override { return from_->left_out(); }
 
  private:
   uint64_t Below(uint64_t bound);
@@ -61,6 +63,7 @@ class RepeatSource final : public Source {
   void Restart(uint64_t pass) override;
   bool Next(SourceRecord& record) override;
   int64_t size() const override;
+  uint64_t left_out() const override { return from_->left_out(); }
 
  private:
   const std::shared_ptr<Source> from_;
@@ -81,6 +84,7 @@ class PrefetchSource final : public Source {
   bool Next(SourceRecord& record) override;
   uint64_t Skip(uint64_t count) override;
   int64_t size() const override { return from_->size(); }
+  uint64_t left_out() const override { return from_->left_out(); }
 
  private:
   struct Queue;

@@ -1,7 +1,6 @@
-#include <charconv>
-
 #include "base/npy.h"
 #include "base/safetensors.h"
+#include "base/type_text.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
 
@@ -51,30 +50,6 @@ void LoadCombined(KernelContext& ctx) {
   for (int i = 0; i < ctx.n_out(); ++i) file.Read(file.Get(state.keys[i]), ctx.out(i).data);
 }
 
-// "float32[2, 3]", as VarType::ToString writes it.
-VarType ParseType(const std::string& text) {
-  const auto bad = [&]() {
-    Fail("types holds ", Quoted(text), ": write for example float32[2, 3]");
-  };
-  const size_t open = text.find('[');
-  if (open == std::string::npos || text.back() != ']') bad();
-  const auto dtype = DTypeFromName(text.substr(0, open));
-  if (!dtype) bad();
-  VarType type{*dtype, {}};
-  const char* next = text.data() + open + 1;
-  const char* end = text.data() + text.size() - 1;
-  while (next < end) {
-    int64_t size = 0;
-    const auto [after, error] = std::from_chars(next, end, size);
-    if (error != std::errc() || size < 0) bad();
-    type.dims.push_back(size);
-    next = after;
-    if (next < end && *next++ != ',') bad();
-    if (next < end && *next == ' ') ++next;
-  }
-  return type;
-}
-
 const bool kLoad =
     Op("load")
         .Doc(
@@ -121,7 +96,11 @@ const bool kLoadCombined =
           const auto n = static_cast<size_t>(ctx.n_out());
           OPSTEP_CHECK(types.size() == n, "types has ", types.size(), " types for ", n, " tensors");
           OPSTEP_CHECK(names == 0 || names == n, "names has ", names, " names for ", n, " tensors");
-          for (size_t i = 0; i < n; ++i) ctx.set_out(static_cast<int>(i), ParseType(types[i]));
+          for (size_t i = 0; i < n; ++i) {
+            const std::optional<VarType> type = ParseType(types[i]);
+            OPSTEP_CHECK(type, "types holds ", Quoted(types[i]), ": write for example float32[2, 3]");
+            ctx.set_out(static_cast<int>(i), *type);
+          }
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           std::vector<std::string> names = ctx.op().Strings("names");

@@ -21,6 +21,7 @@ class MapSource final : public Source {
   }
   uint64_t Skip(uint64_t count) override { return from_->Skip(count); }
   int64_t size() const override { return from_->size(); }
+  uint64_t left_out() const override { return from_->left_out(); }
 
  private:
   const std::shared_ptr<Source> from_;

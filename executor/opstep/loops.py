@@ -69,7 +69,9 @@ class ReaderLoop:
                 value = ragged.declare(
                     self._body, name, field.shape, field.dtype, field.lod_level
                 )
-                self._values += [value, *ragged.companions(value)]
+                self._values.append(value)
+                for level in value.lod:
+                    self._values += level
             else:
                 value = self._body.create_var(name, field.shape, field.dtype)
                 self._values.append(value)

@@ -21,6 +21,7 @@ import numpy as np
 from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.program import Program, file_path
+from opstep.ragged import Ragged
 from opstep.variable import Variable
 
 if TYPE_CHECKING:
@@ -180,12 +181,9 @@ class Pipeline:
         named: Batch = {}
         for field in self.fields:
             named[field.name] = next(left)
-            if field.lod_level:
-                from opstep.ragged import Ragged
-
-                offsets = next(left)
-                next(left)
-                named[field.name] = Ragged.from_offsets(named[field.name], offsets)
+            levels = [(next(left), next(left))[0] for _ in range(field.lod_level)]
+            if levels:
+                named[field.name] = Ragged.from_offsets(named[field.name], *levels)
         return named
 
     def __repr__(self) -> str:
@@ -344,36 +342,33 @@ def of_reader(reader: Reader) -> Pipeline:
 
 
 def _field_of(name: str, value: Any) -> Field:
-    from opstep.ragged import Ragged
-
     if isinstance(value, Ragged):
         values = np.asarray(value.values)
-        return Field(name, _core.dtype_name(values.dtype), (None, *values.shape[1:]), 1)
+        dtype = _core.dtype_name(values.dtype)
+        return Field(name, dtype, (None, *values.shape[1:]), value.lod_level)
     array = np.asarray(value)
     return Field(name, _core.dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ())
 
 
 def _parts(field: Field) -> list[tuple[str, str, tuple[int | None, ...]]]:
-    parts = [(field.name, field.dtype, field.shape)]
-    if field.lod_level:
-        parts += [(f"{field.name}@offsets", "int64", (None,)), (f"{field.name}@steps", "int64", (None,))]
-    return parts
+    levels = [(f"{field.name}@{what}", "int64", (None,)) for what in ("offsets", "steps")]
+    return [(field.name, field.dtype, field.shape), *(levels * field.lod_level)]
 
 
 def arrays_of(batch: Batch, fields: Sequence[Field]) -> list[np.ndarray]:
     """A minibatch's values in the order of the fields, ragged ones as three arrays."""
-    from opstep.ragged import Ragged
-
     arrays: list[np.ndarray] = []
     for field in fields:
         if field.name not in batch:
             raise Error(f"a minibatch has no '{field.name}', but the first one had it")
         value = batch[field.name]
-        if isinstance(value, Ragged) != bool(field.lod_level):
-            raise Error(f"'{field.name}' is ragged in one minibatch and not in another")
-        if isinstance(value, Ragged):
-            longest = int(max(value.lengths, default=0))
-            arrays += [value.values, value.offsets, np.arange(longest, dtype=np.int64)]
-        else:
+        if (value.lod_level if isinstance(value, Ragged) else 0) != field.lod_level:
+            raise Error(f"'{field.name}' is ragged in one minibatch and not so in another")
+        if not isinstance(value, Ragged):
             arrays.append(np.asarray(value))
+            continue
+        arrays.append(value.values)
+        for offsets in value.levels:
+            longest = int(np.diff(offsets).max(initial=0))
+            arrays += [offsets, np.arange(longest, dtype=np.int64)]
     return arrays

@@ -282,11 +282,12 @@ std::map<std::string, std::vector<std::string>> OffsetsOf(const Program& program
   return found;
 }
 
-// "#3 save_0 (train.py:12)" for the first op that names a file, or "".
+// "#3 save_0 (train.py:12)" for the first op that names a file or brings data from outside, or "".
 std::string FileOp(const Program& program) {
   for (const proto::BlockDesc& block : program.desc().blocks()) {
     for (const proto::OpDesc& op : block.ops()) {
-      if (GetOp(op.type()).role != OpRole::kFile) continue;
+      const OpRole role = GetOp(op.type()).role;
+      if (role != OpRole::kFile && role != OpRole::kSource) continue;
       const std::string where = program.Where(op);
       return Cat("#", op.id(), " ", op.name(), where.empty() ? "" : " (" + where + ")");
     }

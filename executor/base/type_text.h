@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/tensor.h"
+
+namespace opstep {
+
+// "float32[2, 3]", as VarType::ToString writes it; none when it is something else.
+std::optional<VarType> ParseType(std::string_view text);
+
+}  // namespace opstep

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "base/tensor.h"
+#include "data/image_decode.h"
+
+namespace opstep {
+
+enum class ImageLayout { kHwc, kChw };
+
+// The image, resized to the tensor's height and width: uint8, or float32 from 0 to 1. Bilinear, and
+// where it becomes smaller all pixels count that an element stands for.
+void PutImage(const Image& image, ImageLayout layout, Tensor& to);
+
+}  // namespace opstep
