@@ -25,6 +25,7 @@ THREADS = {
     "convnet": (1, 2),
     "matmul": (1, 2),
     "conv_shapes": (1, 2),
+    "loops": (1,),
     "building": (1,),
     "dap_steps": (1,),
     "terminal": (1,),

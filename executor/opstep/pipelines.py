@@ -264,6 +264,56 @@ def records(paths: Path | Sequence[Path]) -> Pipeline:
     return _of_files(ops.read_records, _core.open_records(names), paths=names)
 
 
+def npy(*paths: Path, **fields: Path | Sequence[Path]) -> Pipeline:
+    """Rows of arrays: `npy("train.npz")`, or a .npy file for each field, `npy(x="x.npy",
+    label="labels.npy")`. An array that is split over files has a list of them."""
+    if bool(paths) == bool(fields):
+        raise Error('give .npz files, or a .npy file for each field: npy(x="x.npy", y="y.npy")')
+    parts = [_paths(part) for part in fields.values()] or [_paths(paths)]
+    if len({len(part) for part in parts}) > 1:
+        raise Error("the fields are split over different numbers of files: give equally many")
+    files = [part[i] for i in range(len(parts[0])) for part in parts]
+    attrs = {"paths": files, "names": list(fields)}
+    return _of_files(ops.read_npy, _core.open_npy(**attrs), **attrs)
+
+
+def csv(
+    paths: Path | Sequence[Path], fields: Sequence[str] = (), delimiter: str = ","
+) -> Pipeline:
+    """Lines of numbers in .csv files whose first line names the columns, which `fields` puts
+    together: `["x=a,b,c", "label:int64"]`. Without it each column is a field."""
+    attrs = {"paths": _paths(paths), "fields": list(fields), "delimiter": delimiter}
+    return _of_files(ops.read_csv, _core.open_csv(**attrs), **attrs)
+
+
+def images(
+    folder: Path,
+    height: int = 0,
+    width: int = 0,
+    channels: int = 3,
+    labels: bool = True,
+    classes: Sequence[str] = (),
+    dtype: str = "float32",
+    layout: str = "chw",
+    on_error: str = "fail",
+) -> Pipeline:
+    """PNG and JPEG files as fields `image`, from 0 to 1, and `label`: a sub-folder for each class,
+    in the order of their names or of `classes`. All are made `height` by `width` if that is said;
+    `on_error="skip"` leaves damaged ones out."""
+    attrs = {
+        "path": os.path.abspath(file_path(folder)),
+        "labels": labels,
+        "classes": list(classes),
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "dtype": dtype,
+        "layout": layout,
+        "on_error": on_error,
+    }
+    return _of_files(ops.read_images, _core.open_images(**attrs), **attrs)
+
+
 def _of_files(op: ops.OpFunction, source: _core.Source, **attrs: Any) -> Pipeline:
     fields = [Field(name, dtype, tuple(shape)) for name, dtype, shape in source.fields()]
     return Pipeline(fields, lambda program: _in(program, op, attrs))

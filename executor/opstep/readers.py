@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opstep._core import Error
+from opstep.pipelines import csv as csv
+from opstep.pipelines import images as images
+from opstep.pipelines import npy as npy
 from opstep.pipelines import records as records
 from opstep.ragged import Ragged
 
