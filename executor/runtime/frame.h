@@ -60,6 +60,8 @@ class Frame final : public FrameEditor, public BlockRunner {
   void EnterBlock(Level& level);
   void UseShape(int block, PlanShape shape);
   void RunWatched(const Instruction& instruction, Level& level);
+  // Have the blocks that run inside this level written the slot?
+  bool WrittenInside(uint32_t slot, const Activation& level) const;
   [[noreturn]] void Failed(Level& level, const char* what);
   // Memory of the frame's own for a value that is shared with others.
   void Own(uint32_t slot);
