@@ -49,6 +49,7 @@ from opstep.executor import (  # noqa: E402
     global_scope,
     scope_guard,
 )
+from opstep.joining import chain, merge  # noqa: E402
 from opstep.machine import (  # noqa: E402
     GradientMachine,
     OutputModel,
@@ -86,6 +87,7 @@ __all__ = [
     "Updater",
     "Variable",
     "append_backward",
+    "chain",
     "clipping",
     "compile",
     "compose",
@@ -102,6 +104,7 @@ __all__ = [
     "load_model",
     "load_params",
     "lr",
+    "merge",
     "metrics",
     "model_of",
     "name_scope",
