@@ -67,6 +67,7 @@ from opstep.model import (  # noqa: E402
     save_params,
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.saving import checkpoint, resume  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
 from opstep.updating import Updater, updater  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
@@ -88,6 +89,7 @@ __all__ = [
     "Variable",
     "append_backward",
     "chain",
+    "checkpoint",
     "clipping",
     "compile",
     "compose",
@@ -113,6 +115,7 @@ __all__ = [
     "program_guard",
     "readers",
     "records",
+    "resume",
     "save_checkpoint",
     "save_model",
     "save_params",
