@@ -15,7 +15,7 @@ def merge(startup: Program, main: Program, name: str | None = None) -> Program:
     before it: the same results as running one after the other, from a single file.
 
     Ops of `main` keep ids, names and blocks. Persistable variables are shared by name. That the
-    first values are there is kept in the scope as `<name of startup>@done`; set it to False to have
+    first values are there is kept in the scope as `<name of startup>.done`; set it to False to have
     them filled again. A first run that fails leaves none of them behind.
     """
     _check("merge", startup, main)

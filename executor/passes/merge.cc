@@ -14,7 +14,7 @@ uint32_t Merge(Program& program, const Program& startup) {
                  "' cannot be merged into '", program.name(), "': it is fed '", FlatOutputs(op)[0],
                  "', but a startup program is run without feeds", startup.Place(op));
   }
-  const std::string flag = startup.name() + "@done";
+  const std::string flag = startup.name() + ".done";
   OPSTEP_CHECK(program.FindVarHere(0, flag) == nullptr, "program '", program.name(),
                "' has been merged with a program '", startup.name(), "' already");
   const int block = program.CreateBlock(0);

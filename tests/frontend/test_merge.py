@@ -58,7 +58,7 @@ def training(net: Callable[[Variable], Variable]) -> tuple[Variable, Variable]:
 
 
 def values(scope: opstep.Scope) -> dict[str, bytes]:
-    return {n: scope.find(n).tobytes() for n in scope.names() if not n.endswith("@done")}
+    return {n: scope.find(n).tobytes() for n in scope.names() if not n.endswith(".done")}
 
 
 def trained_apart(world: World, loss: Variable, runs: int) -> tuple[list[bytes], dict[str, bytes]]:
@@ -92,7 +92,7 @@ def test_a_merged_program_is_startup_and_then_main(
             got.append(world.exe.run(merged, FEED, [loss], scope)[0].tobytes())
     for scope, got in zip(scopes, losses, strict=True):
         assert (got, values(scope)) == wanted
-        assert scope.find("startup@done")
+        assert scope.find("startup.done")
 
 
 def test_a_merged_program_in_a_file_runs_in_another_process(world: World, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_parameters_stay_when_first_values_are_there(world: World) -> None:
     world.scope.set("fc_0.w", np.full((2, 2), 7, np.float32))
     assert merged.run(feed, [y])[0].tolist() == [[14.0, 14.0]]
     # Until they are asked for again.
-    world.scope.set("startup@done", False)
+    world.scope.set("startup.done", False)
     assert merged.run(feed, [y])[0].tolist() != [[14.0, 14.0]]
 
 
@@ -181,7 +181,7 @@ def test_a_value_that_was_erased_is_missed(world: World) -> None:
     world.scope.erase("fc_0.w")
     for _ in range(2):
         message = error_of(lambda: merged.run(feed, [y]))
-        assert message.startswith("'fc_0.w' has no value, although 'startup@done' says that")
+        assert message.startswith("'fc_0.w' has no value, although 'startup.done' says that")
         assert "fc_0.w" not in world.scope and "fc_0.b" in world.scope
     world.scope.set("fc_0.w", np.ones((2, 2), np.float32))
     assert merged.run(feed, [y])[0].tolist() == [[2.0, 2.0]]
@@ -344,7 +344,7 @@ def test_merged_programs_are_chained(world: World) -> None:
         other = opstep.merge(
             opstep.default_startup_program(), opstep.default_main_program(), name="other"
         )
-    assert "'startup@done' says in both programs" in error_of(lambda: opstep.chain(merged, other))
+    assert "'startup.done' says in both programs" in error_of(lambda: opstep.chain(merged, other))
 
 
 def test_what_cannot_be_chained(world: World) -> None:
