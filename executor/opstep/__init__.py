@@ -50,6 +50,7 @@ from opstep.executor import (  # noqa: E402
     global_scope,
     scope_guard,
 )
+from opstep.joining import chain, merge  # noqa: E402
 from opstep.machine import (  # noqa: E402
     GradientMachine,
     OutputModel,
@@ -68,6 +69,7 @@ from opstep.model import (  # noqa: E402
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
 from opstep.ragged import Ragged  # noqa: E402
+from opstep.saving import checkpoint, resume  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
 from opstep.updating import Updater, updater  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
@@ -89,6 +91,8 @@ __all__ = [
     "Updater",
     "Variable",
     "append_backward",
+    "chain",
+    "checkpoint",
     "clipping",
     "compile",
     "compose",
@@ -105,6 +109,7 @@ __all__ = [
     "load_model",
     "load_params",
     "lr",
+    "merge",
     "metrics",
     "model_of",
     "name_scope",
@@ -114,6 +119,7 @@ __all__ = [
     "ragged",
     "readers",
     "records",
+    "resume",
     "save_checkpoint",
     "save_model",
     "save_params",

@@ -17,7 +17,7 @@ from opstep import _core, context, tables
 from opstep._core import Error
 from opstep.backward import append_backward
 from opstep.executor import Executor, Scope, _name, global_scope
-from opstep.joining import JointProgram
+from opstep.joining import joined
 from opstep.model import _persistables
 from opstep.program import Program
 from opstep.variable import Parameter, Variable
@@ -182,10 +182,10 @@ def compose(
 def _part(output: Variable) -> Program:
     """The ops that compute the output in training, and those that count for them."""
     program, name = output.program, output.name
-    part = program.prune([name])
+    part = program.prune([name], filled=True)
     # A dropout's counter is written after it was read.
     kept = [v.name for v in _persistables(part) if not isinstance(v, Parameter)]
-    return program.prune([name, *kept], name=name)
+    return program.prune([name, *kept], name=name, filled=True)
 
 
 def _fill(part: Program, program: Program, scope: Scope) -> None:
@@ -217,20 +217,21 @@ def _companions(joint: Program, program: Program, feed: str, value: str) -> dict
 
 def _joint(models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> Program:
     """One program for all; what models of one program share is in it once."""
-    joint = JointProgram(models[0].program, "+".join(model.name for model in models))
+    name = "+".join(model.name for model in models)
+    joint = models[0].program.clone(name=name)
     used: set[str] = set()
     for model in models[1:]:
         own = {feed: connect[feed] for feed in model.feeds if feed in connect}
         for feed, value in list(own.items()):
             own |= _companions(joint.program, model.program, feed, value)
         for feed, value in own.items():
-            if not joint.program.global_block().has_var(value):
+            if not joint.global_block().has_var(value):
                 raise Error(
                     f"'{feed}' cannot be connected to '{value}': no model before '{model.name}' "
                     "has that variable"
                 )
-        joint.append(model.program, own)
+        joint = joined(joint, model.program, own, True, name)
         used |= own.keys()
     for feed in connect.keys() - used:
         raise Error(f"'{feed}' cannot be connected: no model but the first is fed it")
-    return joint.program
+    return joint

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opstep import _core
+from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.executor import Scope, _default, _names, global_scope
-from opstep.program import Program, file_path
+from opstep.program import _FILE_LIMIT, Program, file_path
 from opstep.variable import Parameter, Variable
 
 Path = str | os.PathLike[str]
@@ -39,11 +39,15 @@ def save_model(
     fetches: Sequence[str | Variable],
     program: Program | None = None,
     scope: Scope | None = None,
+    inside: bool = False,
 ) -> None:
     """Write what computes `fetches` from `feeds`, with its parameters, into one directory.
 
     Gradients and the training step are left out, and layers that behave otherwise while training
     are told so. The directory is made when it is not there.
+
+    With `inside`, the parameters are not written now but by the program itself: an op is added to
+    its current block that replaces their file, whole, whenever it runs.
     """
     program = _default() if program is None else program
     scope = global_scope() if scope is None else scope
@@ -56,7 +60,12 @@ def save_model(
     except OSError as error:
         raise Error(f"cannot make the directory '{home}': {error.strerror}") from None
     paths = {name: os.path.join(home, name) for name in (_PROGRAM, _PARAMETERS)}
-    _core.write_tensors(paths[_PARAMETERS], scope._core, list(_types(_persistables(part))))
+    kept = _persistables(part)
+    if inside:
+        _drop_others(paths, part)
+        _save_inside(os.path.abspath(paths[_PARAMETERS]), program, [v.name for v in kept])
+    else:
+        _core.write_tensors(paths[_PARAMETERS], scope._core, list(_types(kept)))
     part.save(paths[_PROGRAM])
     _write_manifest(
         os.path.join(home, _MANIFEST),
@@ -67,8 +76,14 @@ def save_model(
             "parameters": _PARAMETERS,
             "feeds": feed_names,
             "fetches": fetch_names,
-            # A model that was overwritten by half must not pass for a whole one.
-            "sha256": {name: _digest(path) for name, path in paths.items()},
+            "inside": inside,
+            # A model that was overwritten by half must not pass for a whole one. What the program
+            # writes itself has no digest yet.
+            "sha256": {
+                name: _digest(path)
+                for name, path in paths.items()
+                if not (inside and name == _PARAMETERS)
+            },
         },
     )
 
@@ -81,6 +96,11 @@ def load_model(directory: Path, scope: Scope | None = None) -> Model:
     scope = global_scope() if scope is None else scope
     model, manifest = _open(directory)
     path = _checked(file_path(directory), manifest, manifest["parameters"])
+    if manifest.get("inside") is True and not os.path.lexists(path):
+        raise Error(
+            f"the model in '{file_path(directory)}' has no parameters yet: run the program that "
+            "saves them"
+        )
     _core.read_tensors(path, scope._core, _types(_persistables(model.program)))
     return model
 
@@ -110,7 +130,11 @@ def save_checkpoint(path: Path, program: Program | None = None, scope: Scope | N
 
 def load_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
     """Put all that `save_checkpoint` wrote back into the scope."""
-    _read(path, _persistables(_default() if program is None else program), scope)
+    program = _default() if program is None else program
+    scope = global_scope() if scope is None else scope
+    _read(path, _persistables(program), scope)
+    for flag in program._core.once_flags():  # the first values must not replace these
+        scope.set(flag, True)
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -127,12 +151,35 @@ def _read(path: Path, variables: Iterable[Variable], scope: Scope | None) -> Non
 
 
 def _persistables(program: Program) -> list[Variable]:
+    """All of them but those that only say whether the others have their first values."""
     found: dict[str, Variable] = {}
+    flags = program._core.once_flags()
     for block in program.blocks:
         for name, variable in block.vars.items():
-            if isinstance(variable, Parameter) or variable.persistable:
+            if (isinstance(variable, Parameter) or variable.persistable) and name not in flags:
                 found.setdefault(name, variable)
     return list(found.values())
+
+
+def _save_inside(path: str, program: Program, names: Sequence[str]) -> None:
+    block = program.current_block()
+    with context.program_guard(program):
+        name = program.unique_name("save_model")
+        ops.save_combined([block.var(n) for n in names], path=path, name=name)
+
+
+def _drop_others(paths: Mapping[str, str], part: Program) -> None:
+    """The parameters of another model must not pass for this one's. A script that is started again
+    saves the same program."""
+    program, parameters = paths[_PROGRAM], paths[_PARAMETERS]
+    if os.path.isfile(program) and part.to_bytes() == _core.read_file(program, _FILE_LIMIT):
+        return
+    try:
+        os.unlink(parameters)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise Error(f"cannot replace '{parameters}': {error.strerror}") from None
 
 
 def _types(variables: Iterable[Variable]) -> dict[str, tuple[str, list[int]]]:
@@ -155,7 +202,7 @@ def _inference(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -
     block = program.global_block()
     for name in (*feeds, *fetches):
         block.var(name)  # says what is wrong with the name
-    part = program.clone(for_test=True).prune(list(fetches), name=program.name)
+    part = program.clone(for_test=True).prune(list(fetches), name=program.name, filled=True)
     needed = part._core.feed_names()
     for name in needed:
         if name not in feeds:

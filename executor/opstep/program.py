@@ -372,16 +372,20 @@ class Program:
     def clone(self, for_test: bool = False, name: str | None = None) -> Program:
         """A copy; its ops keep ids and lines, its parameters are found in the scope by name.
 
-        With `for_test`, gradients, the training step and what serves only that are left out, and
-        layers that behave otherwise while training (dropout, batch_norm) are told so.
+        With `for_test`, gradients, the training step, what serves only that and what writes files
+        are left out, also in loops, and layers that behave otherwise while training (dropout,
+        batch_norm) are told so.
         """
         if for_test:
             return self._part(self._core.for_test(name or f"{self.name}_test"))
         return self._part(self._core.clone(name or f"{self.name}_clone"))
 
-    def prune(self, targets: Slot, name: str | None = None) -> Program:
-        """A copy with only the ops that compute `targets`."""
-        return self._part(self._core.prune(_names(targets), name or f"{self.name}_pruned"))
+    def prune(self, targets: Slot, name: str | None = None, filled: bool = False) -> Program:
+        """A copy with only the ops that compute `targets`, variables of any block.
+
+        With `filled`, what `merge` added to give parameters their first values is left out.
+        """
+        return self._part(self._core.prune(_names(targets), name or f"{self.name}_pruned", filled))
 
     def _part(self, core: _core.Program) -> Program:
         part = Program._from_core(core)

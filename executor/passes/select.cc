@@ -2,145 +2,15 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "ir/verify.h"
 #include "ops/infer.h"
 #include "ops/op.h"
-#include "passes/captures.h"
+#include "passes/part.h"
 
 namespace opstep {
 namespace {
 
-using NameSet = std::unordered_set<std::string>;
-
-std::vector<std::string> Given(std::vector<std::string> names) {
-  std::erase(names, "");
-  return names;
-}
-
-std::vector<std::string> Inputs(const proto::OpDesc& op) { return Given(FlatInputs(op)); }
-std::vector<std::string> Outputs(const proto::OpDesc& op) { return Given(FlatOutputs(op)); }
-
-bool Has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool AnyIn(const std::vector<std::string>& names, const NameSet& set) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return set.count(name) != 0; });
-}
-
-// What belongs to a ragged variable of block 0 goes where it goes: its sequences' offsets and
-// steps.
-class Companions {
- public:
-  explicit Companions(const proto::ProgramDesc& program) {
-    for (const proto::VarDesc& var : program.blocks(0).vars()) {
-      for (const proto::LodLevel& level : var.lod()) {
-        of_[var.name()].insert(of_[var.name()].end(), {level.offsets(), level.steps()});
-      }
-    }
-  }
-
-  void AddTo(NameSet& names, const std::string& name) const {
-    const auto found = of_.find(name);
-    if (found != of_.end()) names.insert(found->second.begin(), found->second.end());
-  }
-
- private:
-  std::unordered_map<std::string, std::vector<std::string>> of_;
-};
-
-// Calls f for the op and all ops in the blocks that it runs.
-template <typename F>
-void Within(const proto::ProgramDesc& program, const proto::OpDesc& op, F&& f) {
-  f(op);
-  for (const int block : OpView(op).Blocks()) {
-    for (const proto::OpDesc& inner : program.blocks(block).ops()) Within(program, inner, f);
-  }
-}
-
-NameSet NamesIn(const proto::ProgramDesc& program, const proto::OpDesc& op) {
-  NameSet names;
-  Within(program, op, [&](const proto::OpDesc& inner) {
-    for (std::string& name : Inputs(inner)) names.insert(std::move(name));
-    for (std::string& name : Outputs(inner)) names.insert(std::move(name));
-  });
-  return names;
-}
-
-// Copies a block, and the blocks that its ops run, to the end of `to`.
-void CopyBlock(const proto::ProgramDesc& from, int block, int parent, proto::ProgramDesc& to) {
-  const int index = to.blocks_size();
-  *to.add_blocks() = from.blocks(block);
-  to.mutable_blocks(index)->set_parent(parent);
-  for (int i = 0; i < to.blocks(index).ops_size(); ++i) {
-    for (int a = 0; a < to.blocks(index).ops(i).attrs_size(); ++a) {
-      // By value: `to` grows, and its parts move.
-      proto::Attr attr = to.blocks(index).ops(i).attrs(a);
-      if (attr.value_case() == proto::Attr::kBlock) {
-        const int child = attr.block();
-        attr.set_block(to.blocks_size());
-        CopyBlock(from, child, index, to);
-      }
-      for (int b = 0; b < attr.blocks().values_size(); ++b) {
-        const int child = static_cast<int>(attr.blocks().values(b));
-        attr.mutable_blocks()->set_values(b, to.blocks_size());
-        CopyBlock(from, child, index, to);
-      }
-      *to.mutable_blocks(index)->mutable_ops(i)->mutable_attrs(a) = attr;
-    }
-  }
-}
-
-// The program with the ops of block 0 that are kept.
-proto::ProgramDesc Keep(const proto::ProgramDesc& program, const std::vector<bool>& keep,
-                        const NameSet& wanted) {
-  NameSet used = wanted, unused;
-  proto::ProgramDesc chosen = program;
-  proto::BlockDesc& block = *chosen.mutable_blocks(0);
-  block.clear_ops();
-  block.clear_vars();
-  for (int i = 0; i < program.blocks(0).ops_size(); ++i) {
-    const proto::OpDesc& op = program.blocks(0).ops(i);
-    (keep[i] ? used : unused).merge(NamesIn(program, op));
-    if (keep[i]) *block.add_ops() = op;
-  }
-  for (const proto::VarDesc& var : program.blocks(0).vars()) {
-    if (used.count(var.name()) != 0 || unused.count(var.name()) == 0) *block.add_vars() = var;
-  }
-  proto::ProgramDesc result = chosen;
-  result.clear_blocks();
-  CopyBlock(chosen, 0, -1, result);
-  return result;
-}
-
-// Takes out what saves values for gradients that are not there.
-void DropUnusedStacks(proto::ProgramDesc& program) {
-  NameSet needed;
-  for (const proto::BlockDesc& block : program.blocks()) {
-    for (const proto::OpDesc& op : block.ops()) {
-      if (GetOp(op.type()).role == OpRole::kPop) needed.insert(Inputs(op)[0]);
-    }
-  }
-  for (proto::BlockDesc& block : *program.mutable_blocks()) {
-    auto& ops = *block.mutable_ops();
-    ops.erase(std::remove_if(ops.begin(), ops.end(),
-                             [&](const proto::OpDesc& op) {
-                               return GetOp(op.type()).role == OpRole::kPush &&
-                                      needed.count(Outputs(op)[0]) == 0;
-                             }),
-              ops.end());
-    auto& vars = *block.mutable_vars();
-    vars.erase(std::remove_if(vars.begin(), vars.end(),
-                              [&](const proto::VarDesc& var) {
-                                return var.kind() == proto::STACK && needed.count(var.name()) == 0;
-                              }),
-               vars.end());
-  }
-  RefreshCaptures(program);
-}
+// ---- for testing
 
 // Takes out slots; gives the names of their variables.
 template <typename F>
@@ -185,88 +55,254 @@ NameSet EndTraining(proto::ProgramDesc& program) {
   return dropped;
 }
 
+// Finds what serves training only, in all blocks.
+class TrainingStep {
+ public:
+  // `states`: names of what EndTraining took out.
+  TrainingStep(const proto::ProgramDesc& program, const NameSet& states)
+      : program_(program), states_(states) {
+    for (const proto::BlockDesc& block : program.blocks()) {
+      for (const proto::VarDesc& var : block.vars()) {
+        for (const proto::LodLevel& level : var.lod()) {
+          companions_[var.name()].push_back(level.offsets());
+          companions_[var.name()].push_back(level.steps());
+        }
+      }
+    }
+    FindGradients(0, {});
+    while (FindServants() || FindEmpty()) continue;
+  }
+
+  OpIds Gone() const {
+    OpIds ids;
+    for (const Node& node : nodes_) {
+      if (node.gone) ids.insert(node.op->id());
+    }
+    return ids;
+  }
+
+ private:
+  struct Node {
+    const proto::OpDesc* op;
+    // The ops in whose blocks it stands, from the outside in.
+    std::vector<size_t> around;
+    std::vector<std::string> reads, writes;
+    bool has_blocks = false;
+    bool gone = false;
+  };
+
+  bool Inside(size_t node, size_t around) const {
+    const std::vector<size_t>& all = nodes_[node].around;
+    return std::find(all.begin(), all.end(), around) != all.end();
+  }
+
+  // Gradients, what is made of them, and what writes files. A parameter after its update counts as
+  // the parameter.
+  void FindGradients(int block, const std::vector<size_t>& around) {
+    for (const proto::OpDesc& op : program_.blocks(block).ops()) {
+      const size_t index = nodes_.size();
+      nodes_.push_back({&op, around, OwnInputs(op), AllOutputs(op)});
+      nodes_[index].has_blocks = !OpenBlocks(op).empty();
+      const bool file = GetOp(op.type()).role == OpRole::kFile && op.outputs().empty();
+      // What is saved is not made for that.
+      if (!file) {
+        for (const std::string& name : nodes_[index].reads) readers_[name].push_back(index);
+      }
+      // A ragged variable is not whole without its companions.
+      for (const std::string& name : nodes_[index].writes) {
+        const auto more = companions_.find(name);
+        if (more == companions_.end()) continue;
+        for (const std::string& companion : more->second) readers_[companion].push_back(index);
+      }
+      std::vector<size_t> inside = around;
+      inside.push_back(index);
+      for (const int inner : OpenBlocks(op)) FindGradients(inner, inside);
+
+      if (op.forward_op() != 0) forward_.insert(op.forward_op());
+      if (op.forward_op() == 0 && !file && !AnyIn(nodes_[index].reads, gradients_)) continue;
+      Remove(index);
+      const std::vector<std::string> inputs = AllInputs(op);
+      for (const std::string& name : nodes_[index].writes) {
+        if (!Has(inputs, name)) gradients_.insert(name);
+      }
+    }
+  }
+
+  void Remove(size_t index) {
+    nodes_[index].gone = true;
+    // What is inside was found after it, without a gap.
+    for (size_t i = index + 1; i < nodes_.size() && Inside(i, index); ++i) nodes_[i].gone = true;
+  }
+
+  // Ops whose results only those read that are gone already. What has a gradient is no such op: the
+  // loss itself is often read by gradients only.
+  bool FindServants() {
+    bool changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = nodes_[i];
+      if (node.gone || forward_.count(node.op->id()) != 0) continue;
+      bool read = false, read_by_gone = false;
+      for (const std::string& name : node.writes) {
+        // A state inside a loop says nothing of the loop.
+        read_by_gone = read_by_gone || (!node.has_blocks && states_.count(name) != 0);
+        const auto readers = readers_.find(name);
+        if (readers == readers_.end()) continue;
+        for (const size_t reader : readers->second) {
+          const Node& other = nodes_[reader];
+          if (reader == i || Inside(reader, i)) continue;
+          // Whoever counts on reads for itself; a loop reads what its body writes.
+          if (!other.gone && Has(other.writes, name) && !Inside(i, reader)) continue;
+          (other.gone ? read_by_gone : read) = true;
+        }
+      }
+      if (read || !read_by_gone) continue;
+      Remove(i);
+      changed = true;
+    }
+    return changed;
+  }
+
+  // Branches with nothing left in them.
+  bool FindEmpty() {
+    bool changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].gone || !nodes_[i].has_blocks || !OwnOutputs(*nodes_[i].op).empty()) continue;
+      bool any = false, left = false;
+      for (size_t inner = i + 1; inner < nodes_.size() && Inside(inner, i); ++inner) {
+        any = true;
+        left = left || !nodes_[inner].gone;
+      }
+      if (!any || left) continue;
+      Remove(i);
+      changed = true;
+    }
+    return changed;
+  }
+
+  const proto::ProgramDesc& program_;
+  const NameSet& states_;
+  std::vector<Node> nodes_;
+  std::unordered_map<std::string, std::vector<size_t>> readers_;
+  std::unordered_map<std::string, std::vector<std::string>> companions_;
+  NameSet gradients_;
+  // Ops that have a gradient.
+  OpIds forward_;
+};
+
+// ---- pruning
+
+// Finds what the targets need, from the end of the program to its start.
+class Needed {
+ public:
+  Needed(const proto::ProgramDesc& program, const std::vector<std::string>& targets, bool filled)
+      : program_(program), filled_(filled) {
+    for (const proto::BlockDesc& block : program.blocks()) {
+      for (const proto::VarDesc& var : block.vars()) {
+        for (const proto::LodLevel& level : var.lod()) {
+          offsets_[var.name()].push_back(level.offsets());
+          offsets_[var.name()].push_back(level.steps());
+        }
+      }
+    }
+    for (const std::string& target : targets) Need(target);
+    const auto& ops = program.blocks(0).ops();
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+      Visit(*op);
+      // What it overwrites nobody needs from before. What blocks write they may also leave alone.
+      if (kept_.count(op->id()) == 0) continue;
+      const std::vector<std::string> inputs = OwnInputs(*op);
+      for (const std::string& name : OwnOutputs(*op)) {
+        if (!Has(inputs, name)) names_.erase(name);
+      }
+    }
+  }
+
+  OpIds Gone() const {
+    OpIds ids;
+    for (const proto::BlockDesc& block : program_.blocks()) {
+      for (const proto::OpDesc& op : block.ops()) {
+        if (kept_.count(op.id()) == 0) ids.insert(op.id());
+      }
+    }
+    return ids;
+  }
+
+ private:
+  bool Need(const std::string& name) {
+    if (!names_.insert(name).second) return false;
+    const auto more = offsets_.find(name);
+    if (more != offsets_.end()) names_.insert(more->second.begin(), more->second.end());
+    return true;
+  }
+
+  // Does it need something new? Then blocks that may run again are to be looked at again.
+  bool Visit(const proto::OpDesc& op) {
+    bool changed = false, inside = false;
+    for (bool again = !OpenBlocks(op).empty(); again;) {
+      again = false;
+      for (const int block : OpenBlocks(op)) {
+        const auto& ops = program_.blocks(block).ops();
+        for (auto inner = ops.rbegin(); inner != ops.rend(); ++inner) {
+          again = Visit(*inner) || again;
+          inside = inside || kept_.count(inner->id()) != 0;
+        }
+      }
+      // Its condition, and what it takes from its blocks.
+      if (inside || AnyIn(OwnOutputs(op), names_)) again = Keep(op) || again;
+      changed = changed || again;
+    }
+    const OpDef& def = GetOp(op.type());
+    const bool given = def.role == OpRole::kOnce && filled_;
+    if (!given && AnyIn(OwnOutputs(op), names_)) changed = Keep(op) || changed;
+    return changed;
+  }
+
+  bool Keep(const proto::OpDesc& op) {
+    bool changed = kept_.insert(op.id()).second;
+    if (GetOp(op.type()).role == OpRole::kOnce) KeepInside(op);
+    for (const std::string& name : OwnInputs(op)) changed = Need(name) || changed;
+    return changed;
+  }
+
+  void KeepInside(const proto::OpDesc& op) {
+    for (const int block : OpView(op).Blocks()) {
+      for (const proto::OpDesc& inner : program_.blocks(block).ops()) {
+        kept_.insert(inner.id());
+        KeepInside(inner);
+      }
+    }
+  }
+
+  const proto::ProgramDesc& program_;
+  // The values that ops would fill once are there.
+  const bool filled_;
+  NameSet names_;
+  OpIds kept_;
+  std::unordered_map<std::string, std::vector<std::string>> offsets_;
+};
+
 }  // namespace
 
 proto::ProgramDesc ForTest(const proto::ProgramDesc& trained) {
   proto::ProgramDesc program = trained;
   const NameSet states = EndTraining(program);
-  const auto& ops = program.blocks(0).ops();
-  const Companions companions(program);
-  std::vector<bool> keep(ops.size(), true);
-  // Gradients, and what is made of them. A parameter after its update counts as the parameter.
-  NameSet gradients;
-  std::unordered_set<uint32_t> forward;
-  for (int i = 0; i < ops.size(); ++i) {
-    keep[i] = ops[i].forward_op() == 0 && !AnyIn(Inputs(ops[i]), gradients);
-    if (ops[i].forward_op() != 0) forward.insert(ops[i].forward_op());
-    if (keep[i]) continue;
-    const std::vector<std::string> inputs = Inputs(ops[i]);
-    for (const std::string& name : Outputs(ops[i])) {
-      if (!Has(inputs, name)) gradients.insert(name);
-    }
-  }
-  // Ops whose results only those read that are gone already. What has a gradient is no such op: the
-  // loss itself is often read by gradients only.
-  for (bool changed = true; changed;) {
-    changed = false;
-    NameSet read, read_by_gone = states;
-    for (int i = 0; i < ops.size(); ++i) {
-      const std::vector<std::string> outputs = Outputs(ops[i]);
-      for (const std::string& name : Inputs(ops[i])) {
-        if (!keep[i] || !Has(outputs, name)) (keep[i] ? read : read_by_gone).insert(name);
-      }
-      for (const std::string& name : outputs) {
-        if (keep[i]) companions.AddTo(read, name);
-      }
-    }
-    for (int i = 0; i < ops.size(); ++i) {
-      const std::vector<std::string> outputs = Outputs(ops[i]);
-      if (!keep[i] || outputs.empty() || forward.count(ops[i].id()) != 0) continue;
-      if (AnyIn(outputs, read)) continue;
-      keep[i] = !AnyIn(outputs, read_by_gone);
-      changed = changed || !keep[i];
-    }
-  }
-  proto::ProgramDesc result = Keep(program, keep, {});
-  DropUnusedStacks(result);
-  Verify(result, &FindSchema);
-  return result;
+  return Without(program, TrainingStep(program, states).Gone(), {});
 }
 
-proto::ProgramDesc Prune(const proto::ProgramDesc& program,
-                         const std::vector<std::string>& targets) {
+proto::ProgramDesc Prune(const proto::ProgramDesc& program, const std::vector<std::string>& targets,
+                         bool filled) {
   std::vector<std::string> names;
-  for (const proto::VarDesc& var : program.blocks(0).vars()) names.push_back(var.name());
+  for (const proto::BlockDesc& block : program.blocks()) {
+    for (const proto::VarDesc& var : block.vars()) names.push_back(var.name());
+  }
   for (const std::string& target : targets) {
     if (Has(names, target)) continue;
     const std::string near = Nearest(target, names);
     Fail("cannot prune to '", target, "': program '", program.name(), "' has no such variable",
          near.empty() ? "" : "; did you mean '" + near + "'?");
   }
-  const auto& ops = program.blocks(0).ops();
-  const Companions companions(program);
-  std::vector<bool> keep(ops.size(), false);
-  NameSet needed(targets.begin(), targets.end());
-  for (const std::string& target : targets) companions.AddTo(needed, target);
-  for (int i = ops.size() - 1; i >= 0; --i) {
-    const std::vector<std::string> outputs = Outputs(ops[i]);
-    keep[i] = AnyIn(outputs, needed);
-    if (!keep[i]) continue;
-    for (const std::string& name : outputs) {
-      needed.erase(name);
-      companions.AddTo(needed, name);
-    }
-    Within(program, ops[i], [&](const proto::OpDesc& inner) {
-      for (std::string& name : Inputs(inner)) {
-        companions.AddTo(needed, name);
-        needed.insert(std::move(name));
-      }
-    });
-  }
-  proto::ProgramDesc result = Keep(program, keep, {targets.begin(), targets.end()});
-  DropUnusedStacks(result);
-  Verify(result, &FindSchema);
-  return result;
+  return Without(program, Needed(program, targets, filled).Gone(),
+                 {targets.begin(), targets.end()});
 }
 
 }  // namespace opstep

@@ -192,7 +192,12 @@ class Compiler {
     const OpDef& def = GetOp(op.type());
     const std::vector<Arg> in_args = InputArgs(op, block), out_args = OutputArgs(op, block);
     std::vector<uint32_t> ins, outs;
-    for (const Arg& arg : in_args) ins.push_back(arg.inner() ? 0 : Input(block, arg.name));
+    // A block that runs once comes before whoever reads what it writes; what it reads itself is
+    // seen at its own ops.
+    const bool once = def.role == OpRole::kOnce;
+    for (const Arg& arg : in_args) {
+      ins.push_back(arg.inner() ? 0 : once ? SlotOf(block, arg.name) : Input(block, arg.name));
+    }
     for (const Arg& arg : out_args) {
       outs.push_back(SlotOf(arg.block, arg.name));
       if (!arg.inner() || outs.back() == 0) continue;
@@ -210,6 +215,7 @@ class Compiler {
         SubBlock(block, child, in_args, ins);
       }
     }
+    if (once) FilledOnce(ins[0], outs);
     Types(block, op, def, ins, outs, out_args, false);
 
     CheckDTypes(in_args, ins);
@@ -238,6 +244,17 @@ class Compiler {
     plan_->args.insert(plan_->args.end(), ins.begin(), ins.end());
     plan_->args.insert(plan_->args.end(), outs.begin(), outs.end());
     plan_->blocks[block].code.push_back(instruction);
+  }
+
+  // `outs` begins with the flag itself.
+  void FilledOnce(uint32_t done, const std::vector<uint32_t>& outs) {
+    OPSTEP_CHECK(plan_->slots[done].storage == Storage::kScope, "done ('", plan_->slots[done].name,
+                 "') must be persistable");
+    for (const uint32_t slot : outs) {
+      SlotPlan& plan = plan_->slots[slot];
+      if (plan.storage == Storage::kScope && !plan.read_first && defined_.count(slot) == 0)
+        plan.filled_once = done;
+    }
   }
 
   // A program from a file has not been built op by op.

@@ -55,6 +55,9 @@ struct SlotPlan {
   bool given = false;
   // Scope variables: an op reads the value before any op of the program has written it.
   bool read_first = false;
+  // Scope variables: an op fills it in the first run in a scope, which the bool in this slot (its
+  // own, for that bool) says to be over; 0 when there is no such op.
+  uint32_t filled_once = 0;
 };
 
 // Why the loop should not simply run an instruction. Bits of Instruction::watch.

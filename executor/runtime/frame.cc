@@ -130,6 +130,14 @@ void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& ma
                  " in program '", plan_->program_name, "' but ", value.type().ToString(),
                  " in the scope");
     slots_[index] = std::move(value);
+    if (is_new && slot.filled_once == index) *slots_[index].as<bool>() = false;
+  }
+  for (const auto& [index, before] : made) {
+    const uint32_t done = plan_->slots[index].filled_once;
+    OPSTEP_CHECK(done == 0 || !*slots_[done].as<bool>(), "'", plan_->slots[index].name,
+                 "' has no value, although '", plan_->slots[done].name,
+                 "' says that it was filled in this scope: set it, or set '",
+                 plan_->slots[done].name, "' to False to fill all of them again");
   }
 }
 
@@ -251,6 +259,19 @@ void Frame::Failed(Level& level, const char* what) {
   throw error;
 }
 
+bool Frame::WrittenInside(uint32_t slot, const Activation& level) const {
+  for (const Activation* inner = top_; inner != &level; inner = inner->parent) {
+    if (inner->instruction == nullptr) continue;
+    const uint32_t end = inner->instruction->index + (inner == top_ && after_ ? 1 : 0);
+    for (uint32_t i = 0; i < end; ++i) {
+      const Instruction& one = plan_->blocks[inner->block].code[i];
+      const uint32_t* outs = one.args + one.n_in;
+      if (std::find(outs, outs + one.n_out, slot) != outs + one.n_out) return true;
+    }
+  }
+  return false;
+}
+
 ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const {
   const SlotPlan& slot = PlanOf(index);
   if (slots_[index].data == nullptr || slot.storage == Storage::kStack ||
@@ -269,6 +290,9 @@ ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const
   const bool done = inner == nullptr && after_;
   if (slot.storage == Storage::kScope) {
     if (slot.read_first) return ValueState::kPresent;
+    if (slot.filled_once != 0 && *slots_[slot.filled_once].as<bool>()) return ValueState::kPresent;
+    if (slot.filled_once != 0 && inner != nullptr && at == slot.first_write)
+      return WrittenInside(index, *level) ? ValueState::kPresent : ValueState::kNotWritten;
   }
   if (slot.given) return ValueState::kPresent;
   // A variable that a block around it also wrote is written before any sub-block runs.

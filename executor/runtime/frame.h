@@ -65,6 +65,8 @@ class Frame final : public FrameEditor, public BlockRunner {
   // Looks for an interruption in the middle of a run.
   void PollHere();
   void RunWatched(const Instruction& instruction, Level& level);
+  // Have the blocks that run inside this level written the slot?
+  bool WrittenInside(uint32_t slot, const Activation& level) const;
   [[noreturn]] void Failed(Level& level, const char* what);
   // Memory of the frame's own for a value that is shared with others.
   void Own(uint32_t slot);

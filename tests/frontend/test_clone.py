@@ -148,3 +148,133 @@ def test_a_program_runs_by_itself_in_a_scope(world) -> None:
     (value,) = world.main.run(FEED, [logits], scope)
     assert value.shape == (6, 3)
     assert "fc_0.w" in scope and "fc_0.w" not in world.scope
+
+
+# --- networks in blocks -------------------------------------------------------------------------
+
+
+def training_loop(world) -> tuple[opstep.Variable, opstep.Variable]:
+    """A loop whose body is a network with its whole training step: its loss and its logits.
+
+    Gradients are made in block 0 today, so the body is taken from there.
+    """
+    x = layers.data("x", [None, 4])
+    label = layers.data("label", [None, 1], "int64")
+    count = layers.fill([1], 0, "int64")
+    going = layers.less_than(count, 3)
+    loop = layers.While(going)
+    inner = opstep.Program("inner")
+    with opstep.program_guard(inner, world.startup):
+        inner_x = layers.data("x", [None, 4])
+        inner_label = layers.data("label", [None, 1], "int64")
+        hidden = layers.dropout(layers.fc(inner_x, 5, act="tanh"), 0.2)
+        logits = layers.fc(hidden, 3)
+        loss = layers.mean(layers.softmax_with_cross_entropy(logits, inner_label))
+        optimizer.Adam(lr.ExponentialDecay(0.1, 5, 0.5)).minimize(loss)
+    for name, variable in inner.global_block().vars.items():
+        if variable.persistable:
+            world.main._core.create_var(
+                0,
+                name,
+                variable.dtype,
+                variable.shape,
+                True,
+                isinstance(variable, opstep.Parameter),
+                True,
+                False,
+            )
+    with loop.block() as body:
+        for op in inner.global_block().ops:
+            if op.type != "feed":
+                body.append_operator(op.type, op.inputs, op.outputs, op.attrs, op.name)
+        layers.increment(count)
+        layers.less_than(count, 3, out=going)
+    link_gradients(world.main, inner, body)
+    assert x.name == "x" and label.name == "label"
+    return body.var(loss.name), body.var(logits.name)
+
+
+def link_gradients(program: opstep.Program, inner: opstep.Program, body: opstep.Block) -> None:
+    """`forward_op`, which Python cannot set."""
+    from opstep_server.wire import program_pb2 as pb
+
+    desc = pb.ProgramDesc.FromString(program.to_bytes())
+    ids = {op.name: op.id for op in desc.blocks[body.index].ops}
+    for op in desc.blocks[body.index].ops:
+        old = next((o for o in inner.global_block().ops if o.name == op.name), None)
+        if old is not None and old.forward_op is not None:
+            op.forward_op = ids[old.forward_op.name]
+    program._core.restore(desc.SerializeToString())
+
+
+def test_a_clone_for_testing_has_no_training_in_loops(world) -> None:
+    loss, logits = training_loop(world)
+    world.exe.run(world.startup)
+    world.exe.run(world.main, FEED)
+    before = {name: world.scope.find(name) for name in world.scope.names()}
+    test = world.main.clone(for_test=True)
+    body = [op.type for op in test.blocks[1].ops]
+    assert body == [
+        *("matmul", "add", "tanh", "dropout", "matmul", "add"),
+        *("softmax_with_cross_entropy", "reduce_mean", "increment", "fill", "less"),
+    ]
+    assert "fc_0.w@grad" not in test.blocks[1].vars
+    assert "fc_0.w.adam.moment1" not in test.global_block().vars
+    world.exe.run(test, FEED)
+    for name, value in before.items():
+        assert np.array_equal(world.scope.find(name), value), name
+    assert loss.name in test.blocks[1].vars and logits.name in test.blocks[1].vars
+
+
+def test_prune_to_a_variable_of_a_loop(world) -> None:
+    loss, logits = training_loop(world)
+    test = world.main.clone(for_test=True)
+    part = test.prune([logits])
+    assert [op.type for op in part.blocks[1].ops] == [
+        *("matmul", "add", "tanh", "dropout", "matmul", "add", "increment", "fill", "less")
+    ]
+    assert part._core.feed_names() == ["x"] and "label" not in part.global_block().vars
+    world.exe.run(world.startup)
+    part.run({"x": FEED["x"]})
+    # What the loop computes in its second run depends on the training step of its first.
+    names = [op.name for op in world.main.prune([loss]).blocks[1].ops]
+    assert "fc_0.w.adam" in names
+    # The loop is there for its count only.
+    count = world.main.blocks[1].ops[-1].inputs["X"][0]
+    part = world.main.prune([count])
+    assert [op.type for op in part.blocks[1].ops] == ["increment", "fill", "less"]
+    assert part.run(fetch_list=[count])[0] == [3]
+
+
+def test_prune_looks_into_branches(world) -> None:
+    x = layers.data("x", [4])
+    kept = layers.fill([4], 0.0, name="kept")
+    other = layers.fill([4], 0.0, name="other")
+    with layers.Switch() as switch:
+        with switch.case(layers.mean(x) > 0):
+            layers.assign(x * 2, out=kept)
+            layers.assign(x * 3, out=other)
+        with switch.default():
+            layers.assign(x * 4, out=other)
+    part = world.main.prune([kept])
+    inside = [[op.type for op in block.ops] for block in part.blocks[1:]]
+    assert inside == [["fill", "mul", "assign"], []]
+    assert "other.out" not in part.global_block().vars
+    for sign in (1, -1):
+        feed = {"x": sign * np.ones(4, np.float32)}
+        (wanted,) = world.exe.run(world.main, feed, [kept])
+        assert np.array_equal(part.run(feed, [kept])[0], wanted)
+
+
+def test_a_clone_for_testing_writes_no_files(world, tmp_path) -> None:
+    logits, loss, _accuracy = network()
+    opstep.ops.save(logits, path=str(tmp_path / "logits.npy"))
+    before = types(world.main.clone(for_test=True))
+    optimizer.Adam(0.1).minimize(loss)
+    opstep.checkpoint(tmp_path / "checkpoint", every=2)
+    test = world.main.clone(for_test=True)
+    assert types(test) == before and "save" not in before and len(test.blocks) == 1
+    world.exe.run(world.startup)
+    for _ in range(2):
+        world.exe.run(test, FEED, [logits])
+    assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,8 @@
 #include "opstep/bindings/bindings.h"
 #include "passes/backward.h"
 #include "passes/build.h"
+#include "passes/join.h"
+#include "passes/merge.h"
 #include "passes/select.h"
 
 namespace opstep::python {
@@ -282,6 +284,34 @@ std::map<std::string, std::vector<std::string>> OffsetsOf(const Program& program
   return found;
 }
 
+// The variables that say whether something that is done once was done in a scope.
+std::vector<std::string> OnceFlags(const Program& program) {
+  std::vector<std::string> names;
+  for (const proto::BlockDesc& block : program.desc().blocks()) {
+    for (const proto::OpDesc& op : block.ops()) {
+      if (GetOp(op.type()).role == OpRole::kOnce) names.push_back(FlatInputs(op)[0]);
+    }
+  }
+  return names;
+}
+
+std::shared_ptr<Program> Merged(const Program& program, const Program& startup, std::string name) {
+  std::shared_ptr<Program> made = FromDesc(program.desc(), program.name());
+  SetUserStack(*made, *made->MutableOp(Merge(*made, startup)));
+  made->set_name(std::move(name));
+  return made;
+}
+
+std::shared_ptr<Program> Joined(const Program& program, const Program& added,
+                                std::map<std::string, std::string> connect, bool share,
+                                std::string name) {
+  std::shared_ptr<Program> made = FromDesc(program.desc(), program.name());
+  Join(*made, added, {.block = 0, .connect = std::move(connect), .share = share});
+  Verify(made->desc(), &FindSchema);
+  made->set_name(std::move(name));
+  return made;
+}
+
 // "#3 save_0 (train.py:12)" for the first op that names a file or brings data from outside, or "".
 std::string FileOp(const Program& program) {
   for (const proto::BlockDesc& block : program.desc().blocks()) {
@@ -352,6 +382,7 @@ void BindProgram(py::module_& m) {
       .def("set_lod", &SetLod)
       .def("offsets_of", &OffsetsOf)
       .def("file_op", &FileOp)
+      .def("once_flags", &OnceFlags)
       .def("op_ids", &OpIds)
       .def("op_names", &OpNames)
       .def("has_op_name", &P::HasOpName)
@@ -360,11 +391,13 @@ void BindProgram(py::module_& m) {
       .def("clone", [](const P& p, std::string name) { return FromDesc(p.desc(), name); })
       .def("for_test",
            [](const P& p, std::string name) { return FromDesc(ForTest(p.desc()), name); })
-      .def("prune", [](const P& p, const std::vector<std::string>& targets,
-                       std::string name) { return FromDesc(Prune(p.desc(), targets), name); })
       .def("set_fields", &SetFields)
       .def("fields", &FieldsOf)
       .def("create_stack", &CreateStack)
+      .def("prune", [](const P& p, const std::vector<std::string>& targets, std::string name,
+                       bool filled) { return FromDesc(Prune(p.desc(), targets, filled), name); })
+      .def("merged", &Merged)
+      .def("joined", &Joined)
       .def("append_backward",
            [](P& p, int block, const std::string& loss, const std::vector<std::string>& wanted) {
              return AppendBackward(p, CheckBlock(p, block), loss, wanted);
