@@ -132,6 +132,24 @@ class Program:
     def joined(
         self, added: Program, connect: Mapping[str, str], share: bool, name: str
     ) -> Program: ...
+    def join_into(
+        self, block: int, added: Program, connect: Mapping[str, str], wanted: Sequence[str]
+    ) -> list[str]: ...
+    def add_test_of(
+        self, body: int, target: int, results: Sequence[str], values: Mapping[str, str]
+    ) -> list[str]: ...
+    def set_fields(
+        self,
+        block: int,
+        name: str,
+        fields: Sequence[tuple[str, str, Sequence[int | None], int]],
+    ) -> None: ...
+    def fields(
+        self, block: int, name: str
+    ) -> list[tuple[str, str, list[int | None], int]]: ...
+    def create_stack(
+        self, block: int, name: str, dtype: str, shape: Sequence[int | None]
+    ) -> None: ...
     def append_backward(
         self, block: int, loss: str, wanted: Sequence[str]
     ) -> list[tuple[str, str]]: ...

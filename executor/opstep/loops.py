@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opstep import context, ops
 from opstep._core import Error
@@ -16,6 +16,7 @@ from opstep.variable import Variable
 
 if TYPE_CHECKING:
     from opstep.pipelines import Pipeline
+    from opstep.readers import Reader
 
 
 class ReaderLoop:
@@ -41,6 +42,7 @@ class ReaderLoop:
         self._program: Program | None = None
         self._body: Block | None = None
         self._values: list[Variable] = []
+        self._given: dict[str, Variable] = {}
         self._stop: Variable | None = None
         self._counter: Variable | None = None
         self._total: Variable | None = None
@@ -77,6 +79,7 @@ class ReaderLoop:
                 self._values.append(value)
             value.stop_gradient = True
             given.append(value)
+            self._given[field.name] = value
         self._values.append(self._body.create_var(f"{self.name}.iteration", [], "int64"))
         return tuple(given)
 
@@ -142,6 +145,55 @@ class ReaderLoop:
                 ops.assign(value, out=latest)
                 self._shown.append(latest.name)
         return stack
+
+    def evaluate(self, reader: Pipeline | Reader, values: Any) -> Any:
+        """The means, over all records of another reader, of values that the loop computes: one
+        variable or several, of one element each. For `with loop.every(100):`.
+
+        What computes them is added once more, as in a test and for the reader's data, with the same
+        parameters; gradients and updates are left out.
+        """
+        from opstep.feeders import of_reader
+        from opstep.pipelines import Pipeline
+
+        program, body = self._inside("loop.evaluate")
+        wanted = list(values) if isinstance(values, list | tuple) else [values]
+        for value in wanted:
+            if not isinstance(value, Variable) or any(size != 1 for size in value.shape):
+                raise Error("loop.evaluate takes values of one element: take the mean first")
+        pipeline = reader if isinstance(reader, Pipeline) else of_reader(reader)
+        missing = {f.name for f in self.reader.fields} - {f.name for f in pipeline.fields}
+        if missing:
+            raise Error(f"the reader to evaluate with has no '{min(missing)}', as the loop's has")
+        with context.names_below(program.unique_name("evaluation")):
+            sums = [ops.fill(shape=[], dtype="float32", value=0.0) for _ in wanted]
+            count = ops.fill(shape=[], dtype="float32", value=0.0)
+            with (inner := pipeline.iterate()) as given:
+                handed = dict(zip((field.name for field in pipeline.fields), given, strict=True))
+                places = {}
+                for field in self.reader.fields:
+                    ours = self._given[field.name]
+                    places[ours.name] = handed[field.name].name
+                    for mine, other in zip(ours.lod, handed[field.name].lod, strict=True):
+                        places |= {a.name: b.name for a, b in zip(mine, other, strict=True)}
+                here = program.current_block()
+                names = program._core.add_test_of(
+                    body.index, here.index, [value.name for value in wanted], places
+                )
+                rows = inner._rows(given[0])
+                ops.assign(count + rows, out=count)
+                for total, name in zip(sums, names, strict=True):
+                    value = ops.reshape(ops.cast(here.var(name), to="float32"), shape=[])
+                    ops.assign(total + value * rows, out=total)
+            means = [total / count for total in sums]
+        return means if isinstance(values, list | tuple) else means[0]
+
+    @staticmethod
+    def _rows(value: Variable) -> Variable:
+        """How many records a batch has."""
+        if value.lod:
+            return ops.cast(ops.size(value.lod[0].offsets) - 1, to="float32")
+        return ops.cast(ops.shape(value)[0], to="float32")
 
     def stop_when(self, condition: Variable) -> None:
         """End the loop after this iteration if `condition`, one bool, holds."""

@@ -71,6 +71,9 @@ class GradientMachine:
     `forward` only looks: layers behave as in a test, and nothing changes. `backward` is the first
     half of a training step, in which batch_norm's averages and dropout's counters move on; an
     updater does the other half.
+
+    Fed with variables instead of values, as in the body of a loop, `forward`, `backward` and the
+    updater add their ops to the program that is being built, and give variables.
     """
 
     def __init__(self, models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> None:
@@ -79,7 +82,7 @@ class GradientMachine:
         self.connected = dict(connect)
         self.program = _joint(models, self.connected)
         self.feeds: list[str] = self.program._core.feed_names()
-        self.gradients: dict[str, np.ndarray] = {}
+        self.gradients: dict[str, Any] = {}
         """By parameter, from the last `backward`."""
         self._fed: dict[str, Any] = {}
         self._test = self.program.clone(for_test=True)
@@ -114,11 +117,18 @@ class GradientMachine:
                 near = _core.nearest(name, self.feeds)
                 hint = f"; did you mean '{near}'?" if near else ""
                 raise Error(f"the machine for '{self.output}' is not fed '{name}'{hint}")
+        if len({isinstance(value, Variable) for value in fed.values()}) > 1:
+            raise Error("a machine is fed variables of a program, or values, but not both")
         self._fed = fed
         self.gradients = {}
         return self
 
-    def forward(self, output: OutputModel | Variable | str | None = None) -> np.ndarray:
+    @property
+    def builds(self) -> bool:
+        """Is it fed with variables, so that it adds ops to their program?"""
+        return any(isinstance(value, Variable) for value in self._fed.values())
+
+    def forward(self, output: OutputModel | Variable | str | None = None) -> Any:
         """The value of the last model's output, or of another covered model's."""
         name = self.output if output is None else self.model(output).name
         if name not in self._targets:
@@ -126,7 +136,7 @@ class GradientMachine:
         (value,) = self._run(self._targets[name], [name])
         return value
 
-    def backward(self) -> np.ndarray:
+    def backward(self) -> Any:
         """Compute the last model's output, a loss of one element, and keep its gradients with
         respect to all trainable parameters in `gradients`; gives the loss."""
         if self._training is None:
@@ -140,17 +150,31 @@ class GradientMachine:
         self.gradients = {p: value for (p, _), value in zip(names, values, strict=True)}
         return loss
 
-    def _run(self, program: Program, fetches: list[str]) -> list[np.ndarray]:
+    def _run(self, program: Program, fetches: list[str]) -> list[Any]:
         feed: dict[str | Variable, Any] = {}
         for name in program._core.feed_names():
             if name not in self._fed:
                 raise Error(f"to compute '{fetches[0]}' the machine must be fed '{name}' too")
             feed[name] = self._fed[name]
+        if self.builds:
+            return _add(program, feed, fetches)
         return self._executor.run(program, feed, fetches, self.scope)
 
     def __repr__(self) -> str:
         covered = ", ".join(f"'{model.name}'" for model in self.models)
         return f"<gradient machine for {covered}>"
+
+
+def _add(program: Program, feed: Mapping[Any, Variable], wanted: list[str]) -> list[Variable]:
+    """Add the ops of a program to the block that is being built, with variables in the places of
+    its feeds; gives the wanted variables there."""
+    target = next(iter(feed.values())).program
+    block = target.current_block()
+    connect = {name: value.name for name, value in feed.items()}
+    for name, value in feed.items():
+        connect |= _companions(program.global_block().var(name), value)
+    names = target._core.join_into(block.index, program._core, connect, wanted)
+    return [block.var(name) for name in names]
 
 
 def gradient_machine(model: OutputModel) -> GradientMachine:
@@ -202,12 +226,9 @@ def _fill(part: Program, program: Program, scope: Scope) -> None:
     startup.prune(missing).run(scope=scope)
 
 
-def _companions(joint: Program, program: Program, feed: str, value: str) -> dict[str, str]:
+def _companions(feed: Variable, value: Variable) -> dict[str, str]:
     """What else is connected when a ragged feed is: where its sequences begin."""
-    known = joint.global_block()
-    if not known.has_var(value):
-        return {}
-    levels = zip(program.global_block().var(feed).lod, known.var(value).lod, strict=False)
+    levels = zip(feed.lod, value.lod, strict=False)
     return {
         companion.name: given.name
         for level, other in levels
@@ -223,13 +244,14 @@ def _joint(models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> Progr
     for model in models[1:]:
         own = {feed: connect[feed] for feed in model.feeds if feed in connect}
         for feed, value in list(own.items()):
-            own |= _companions(joint.program, model.program, feed, value)
-        for feed, value in own.items():
             if not joint.global_block().has_var(value):
                 raise Error(
                     f"'{feed}' cannot be connected to '{value}': no model before '{model.name}' "
                     "has that variable"
                 )
+            own |= _companions(
+                model.program.global_block().var(feed), joint.global_block().var(value)
+            )
         joint = joined(joint, model.program, own, True, name)
         used |= own.keys()
     for feed in connect.keys() - used:

@@ -11,8 +11,6 @@ A pipeline is only a description. `iterate` adds it to a program; `for batch in 
 from __future__ import annotations
 
 import os
-import secrets
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -327,98 +325,3 @@ def _paths(paths: Path | Sequence[Path]) -> list[str]:
 
 def _in(program: Program, op: ops.OpFunction, attrs: dict[str, Any]) -> Variable:
     return op._append({}, {}, attrs, program=program)
-
-
-# --- Python's readers in a program -----------------------------------------------------------------
-
-
-class _Feeder:
-    """What the executor asks of a reader of `opstep.readers`: minibatches in the fields' order."""
-
-    def __init__(self, reader: Reader, fields: Sequence[Field], ahead: Iterator[Batch]) -> None:
-        self._reader = reader
-        self._named = fields
-        # The minibatch that the fields were learned from is not lost.
-        self._first: Iterator[Batch] | None = ahead
-        self._batches: Iterator[Batch] = iter(())
-        self.fields = [part for field in fields for part in _parts(field)]
-        self.size = -1
-
-    def start(self, number: int) -> None:
-        if self._first is not None:
-            self._batches, self._first = self._first, None
-        elif not self._reader.endless:  # else it goes on where it is
-            self._batches = iter(self._reader._passes(number))
-
-    def next(self) -> list[np.ndarray] | None:
-        batch = next(self._batches, None)
-        return None if batch is None else arrays_of(batch, self._named)
-
-
-_feeders: weakref.WeakValueDictionary[int, _Feeder] = weakref.WeakValueDictionary()
-
-
-def _find_feeder(number: int) -> _Feeder:
-    feeder = _feeders.get(number)
-    if feeder is None:
-        raise Error(
-            "its data come from Python code that this process does not have: give record files "
-            "with the same fields, as in opstep run --data train.rec"
-        )
-    return feeder
-
-
-_core.set_reader_lookup(_find_feeder)
-
-
-def of_reader(reader: Reader) -> Pipeline:
-    """A reader of `opstep.readers` as a pipeline, whose minibatches Python makes."""
-    batches = iter(reader._passes(0))
-    first = next(batches, None)
-    if first is None:
-        raise Error("the reader has no minibatch: its data are empty")
-    fields = [_field_of(name, value) for name, value in first.items()]
-
-    def ahead() -> Iterator[Batch]:
-        yield first
-        yield from batches
-
-    feeder = _Feeder(reader, fields, ahead())
-    number = secrets.randbits(62)
-    _feeders[number] = feeder
-    return Pipeline(
-        fields, lambda program: _in(program, ops.read_python, {"number": number}), feeder
-    )
-
-
-def _field_of(name: str, value: Any) -> Field:
-    if isinstance(value, Ragged):
-        values = np.asarray(value.values)
-        dtype = _core.dtype_name(values.dtype)
-        return Field(name, dtype, (None, *values.shape[1:]), value.lod_level)
-    array = np.asarray(value)
-    return Field(name, _core.dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ())
-
-
-def _parts(field: Field) -> list[tuple[str, str, tuple[int | None, ...]]]:
-    levels = [(f"{field.name}@{what}", "int64", (None,)) for what in ("offsets", "steps")]
-    return [(field.name, field.dtype, field.shape), *(levels * field.lod_level)]
-
-
-def arrays_of(batch: Batch, fields: Sequence[Field]) -> list[np.ndarray]:
-    """A minibatch's values in the order of the fields, ragged ones as three arrays."""
-    arrays: list[np.ndarray] = []
-    for field in fields:
-        if field.name not in batch:
-            raise Error(f"a minibatch has no '{field.name}', but the first one had it")
-        value = batch[field.name]
-        if (value.lod_level if isinstance(value, Ragged) else 0) != field.lod_level:
-            raise Error(f"'{field.name}' is ragged in one minibatch and not so in another")
-        if not isinstance(value, Ragged):
-            arrays.append(np.asarray(value))
-            continue
-        arrays.append(value.values)
-        for offsets in value.levels:
-            longest = int(np.diff(offsets).max(initial=0))
-            arrays += [offsets, np.arange(longest, dtype=np.int64)]
-    return arrays

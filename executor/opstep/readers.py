@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opstep._core import Error
+from opstep.feeders import of_reader
 from opstep.pipelines import csv as csv
 from opstep.pipelines import images as images
 from opstep.pipelines import npy as npy
@@ -88,8 +89,6 @@ class Reader:
     ) -> ReaderLoop:
         """A loop over the minibatches of one pass, inside the program (see `opstep.loops`): layers
         made inside the `with` run for each of them. Python makes them, ahead and on a thread."""
-        from opstep.pipelines import of_reader
-
         return of_reader(self).iterate(steps, prefetch, name)
 
     def repeat(self) -> Reader:

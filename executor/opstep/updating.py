@@ -36,9 +36,16 @@ class Updater:
                     f"the model '{machine.model(only).name}' has no trainable parameter that "
                     f"'{machine.output}' depends on"
                 )
-        self._apply(machine, tuple(chosen))
+        if machine.builds:
+            self._add(machine, tuple(chosen))
+        else:
+            self._apply(machine, tuple(chosen))
 
     def _apply(self, machine: GradientMachine, names: tuple[str, ...]) -> None:
+        raise NotImplementedError
+
+    def _add(self, machine: GradientMachine, names: tuple[str, ...]) -> None:
+        """The same as ops of the program that the machine's gradients are variables of."""
         raise NotImplementedError
 
 
@@ -60,6 +67,13 @@ class SimpleUpdater(Updater):
             _gradient(name): machine.gradients[name] for name in names
         }
         self._executor.run(self._programs[key], feed, scope=machine.scope)
+
+    def _add(self, machine: GradientMachine, names: tuple[str, ...]) -> None:
+        program = machine.gradients[names[0]].program
+        home = program.global_block()
+        with context.program_guard(program):
+            pairs = [(home.var(name), machine.gradients[name]) for name in names]
+            self.optimizer.apply_gradients(pairs, prefix=f"{self.prefix}/")
 
     def _build(self, machine: GradientMachine, names: tuple[str, ...]) -> Program:
         """The program that changes these parameters with gradients that are fed."""

@@ -60,7 +60,10 @@ class Joiner {
       for (const proto::VarDesc& var : block.vars()) taken_.insert(var.name());
     }
     for (const proto::BlockDesc& block : program.desc().blocks()) {
-      for (const proto::VarDesc& var : block.vars()) taken_.insert(var.name());
+      for (const proto::VarDesc& var : block.vars()) {
+        taken_.insert(var.name());
+        before_vars_.insert(var.name());
+      }
       for (const proto::OpDesc& op : block.ops()) before_.emplace(op.name(), op);
     }
   }
@@ -69,7 +72,7 @@ class Joiner {
     for (const auto& [feed, value] : options_.connect) {
       OPSTEP_CHECK(added_.FindVarHere(0, feed) != nullptr && IsFeed(WriterOf(added_, feed)), "'",
                    feed, "' cannot be connected: program '", added_.name(), "' is not fed it");
-      OPSTEP_CHECK(program_.FindVarHere(0, value) != nullptr, "'", feed,
+      OPSTEP_CHECK(program_.FindVar(options_.block, value) != nullptr, "'", feed,
                    "' cannot be connected to '", value, "': program '", program_.name(),
                    "' has no such variable");
     }
@@ -87,6 +90,15 @@ class Joiner {
     }
   }
 
+  // What the variable that `block` of the added program calls `name` is called now.
+  std::string NameOf(int block, const std::string& name) const {
+    for (; block > 0; block = added_.block(block).parent()) {
+      if (added_.FindVarHere(block, name) != nullptr) return name;
+    }
+    const auto it = names_.find(name);
+    return it == names_.end() ? name : it->second;
+  }
+
  private:
   [[noreturn]] void TwoMeanings(std::string_view what, const std::string& name) const {
     Fail("two models have ", what, " '", name,
@@ -100,7 +112,11 @@ class Joiner {
   void NameVar(const proto::VarDesc& var) {
     std::string& name = names_[var.name()] = var.name();
     const proto::VarDesc* found = program_.FindVarHere(0, name);
-    if (found == nullptr) return;
+    if (found == nullptr) {
+      // In a block of its own it could be called the same, but who would know which is meant?
+      if (before_vars_.count(name) != 0) name = Fresh(name);
+      return;
+    }
     if (options_.connect.count(name) != 0) {
       if (!options_.share) {
         name = Fresh(name);
@@ -175,15 +191,6 @@ class Joiner {
     return made;
   }
 
-  // What the variable that `block` of the added program calls `name` is called now.
-  std::string NameOf(int block, const std::string& name) const {
-    for (; block > 0; block = added_.block(block).parent()) {
-      if (added_.FindVarHere(block, name) != nullptr) return name;
-    }
-    const auto it = names_.find(name);
-    return it == names_.end() ? name : it->second;
-  }
-
   // ---- ops
 
   // The op of the program that this one is.
@@ -200,7 +207,7 @@ class Joiner {
 
   // A copy of `value` in place of what was fed.
   void Wire(const proto::OpDesc& feed, const std::string& name, const std::string& value) {
-    const VarType given = TypeOf(*program_.FindVarHere(0, value));
+    const VarType given = TypeOf(*program_.FindVar(options_.block, value));
     const VarType wanted = TypeOf(*added_.FindVarHere(0, name));
     bool fits = given.dtype == wanted.dtype && given.dims.rank() == wanted.dims.rank();
     for (int i = 0; fits && i < given.dims.rank(); ++i) {
@@ -270,6 +277,7 @@ class Joiner {
   const JoinOptions& options_;
   // Names of all variables.
   std::unordered_set<std::string> taken_;
+  std::unordered_set<std::string> before_vars_;
   std::unordered_map<std::string, proto::OpDesc> before_;
   // Of the added program's block 0: what a variable is called now, and which were there.
   std::unordered_map<std::string, std::string> names_;
@@ -280,8 +288,13 @@ class Joiner {
 
 }  // namespace
 
-void Join(Program& program, const Program& added, const JoinOptions& options) {
-  Joiner(program, added, options).Run();
+std::vector<std::string> Join(Program& program, const Program& added, const JoinOptions& options,
+                              const std::vector<std::string>& wanted) {
+  Joiner joiner(program, added, options);
+  joiner.Run();
+  std::vector<std::string> names;
+  for (const std::string& name : wanted) names.push_back(joiner.NameOf(0, name));
+  return names;
 }
 
 }  // namespace opstep

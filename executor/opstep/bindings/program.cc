@@ -11,6 +11,7 @@
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
 #include "passes/backward.h"
+#include "passes/body.h"
 #include "passes/build.h"
 #include "passes/join.h"
 #include "passes/merge.h"
@@ -302,6 +303,14 @@ std::shared_ptr<Program> Merged(const Program& program, const Program& startup, 
   return made;
 }
 
+std::vector<std::string> JoinInto(Program& program, int block, const Program& added,
+                                  std::map<std::string, std::string> connect,
+                                  const std::vector<std::string>& wanted) {
+  const JoinOptions options{
+      .block = CheckBlock(program, block), .connect = std::move(connect), .share = false};
+  return Join(program, added, options, wanted);
+}
+
 std::shared_ptr<Program> Joined(const Program& program, const Program& added,
                                 std::map<std::string, std::string> connect, bool share,
                                 std::string name) {
@@ -398,6 +407,8 @@ void BindProgram(py::module_& m) {
                        bool filled) { return FromDesc(Prune(p.desc(), targets, filled), name); })
       .def("merged", &Merged)
       .def("joined", &Joined)
+      .def("add_test_of", &AddTestOf)
+      .def("join_into", &JoinInto)
       .def("append_backward",
            [](P& p, int block, const std::string& loss, const std::vector<std::string>& wanted) {
              return AppendBackward(p, CheckBlock(p, block), loss, wanted);

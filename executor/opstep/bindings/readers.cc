@@ -15,6 +15,7 @@ PyObject* lookup = nullptr;
 class PythonSource final : public Source {
  public:
   explicit PythonSource(int64_t number) {
+    OPSTEP_CHECK(lookup != nullptr, "the package opstep was not imported");
     Locked([&] {
       object_ = py::reinterpret_borrow<py::object>(lookup)(number);
       for (const py::handle field : object_.attr("fields")) {

@@ -1,0 +1,68 @@
+"""A convolutional network that reads handwritten digits, trained as one program.
+
+The loop, its evaluation after each pass and the end of it when the digits are read well enough are
+ops. What is written to train.opstep can be run without this file: `opstep run train.opstep`.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import opstep
+from opstep import layers, readers, records
+
+EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+BAR = 0.98
+
+digits = np.load(Path(__file__).parents[1] / "data" / "digits.npz")
+order = np.random.default_rng(0).permutation(len(digits["labels"]))
+images, labels = digits["images"][order], digits["labels"].reshape(-1, 1)[order].astype(np.int64)
+folder = tempfile.TemporaryDirectory()
+for name, rows in (("train", slice(1437)), ("test", slice(1437, None))):
+    fields = {"image": (images.dtype.name, [8, 8]), "label": ("int64", [1])}
+    with records.Writer(f"{folder.name}/{name}.rec", fields) as writer:
+        writer.write_batch(image=images[rows], label=labels[rows])
+
+
+def prepared(image, label):
+    """What is done with each record, on the reader's thread."""
+    pixels = layers.reshape(layers.cast(image, "float32"), [1, 8, 8]) / 16.0
+    return {"x": pixels, "label": label}
+
+
+train = readers.records(f"{folder.name}/train.rec").shuffle(500, seed=1).map(prepared)
+train = train.batch(32, drop_last=True).repeat(EPOCHS)
+test = readers.records(f"{folder.name}/test.rec").map(prepared).batch(90)
+
+
+def network(x, label):
+    features = layers.conv2d(x, filters=16, kernel=3, padding="same", bias=False)
+    features = layers.pool2d(layers.batch_norm(features, act="relu"), kernel=2)
+    features = layers.conv2d(features, filters=32, kernel=3, padding="same", bias=False)
+    features = layers.pool2d(layers.batch_norm(features, act="relu"), kernel=2)
+    logits = layers.fc(layers.dropout(features, 0.3), size=10)
+    loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))
+    rate = opstep.lr.CosineDecay(0.01, steps=EPOCHS * 44)
+    opstep.optimizer.Adam(rate, grad_clip=opstep.clipping.ClipByGlobalNorm(5.0)).minimize(loss)
+    return loss, layers.accuracy(logits, label)
+
+
+main, startup = opstep.Program("digits_conv"), opstep.Program("startup")
+with opstep.program_guard(main, startup):
+    with (loop := train.iterate()) as (x, label):
+        loss, accuracy = network(x, label)
+        losses = loop.fetch(loss, every=44, name="loss")
+        with loop.every(44):
+            right = loop.evaluate(test, accuracy)
+            rights = loop.fetch(right, name="test_accuracy")
+            loop.stop_when(layers.less_than(0.992, right))
+
+whole = opstep.merge(startup, main)
+whole.save(f"{folder.name}/train.opstep")
+exe = opstep.Executor()
+passes, accuracies = exe.run(whole, fetch_list=[losses, rights])
+for epoch, (value, share) in enumerate(zip(passes, accuracies, strict=True), 1):
+    print(f"epoch {epoch:2}: loss {value:.4f}, test accuracy {share:.1%}")
+sys.exit(0 if len(accuracies) and accuracies[-1] >= BAR else 1)

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace opstep {
+
+// Adds to block `target` what computes `results`, variables of the block `body`, as in a test:
+// without gradients, and with layers that know the difference told so. `values` says which
+// variables, seen from `target`, take the places of variables that the body was handed; persistable
+// variables are the same ones. Gives the names of the results there.
+std::vector<std::string> AddTestOf(Program& program, int body, int target,
+                                   const std::vector<std::string>& results,
+                                   const std::map<std::string, std::string>& values);
+
+}  // namespace opstep
