@@ -232,7 +232,7 @@ def declare(
     lod_level: int = 1,
     stop_gradient: bool = False,
 ) -> Variable:
-    """A new ragged variable of the block, [rows, …], and its companions; nothing writes them yet."""
+    """A new ragged variable [rows, …] of the block and its companions. Nothing writes them yet."""
     if lod_level < 1:
         raise Error(f"'{name}': lod_level is {lod_level}, but a ragged variable has 1 or more")
     if not shape or shape[0] is not None:

@@ -33,9 +33,9 @@ def test_the_children_of_a_ragged_variable_are_its_sequences(programs: Path) -> 
         kind = "ragged int64[6 rows in 3 sequences in 2 outer ones]"
         assert texts["result"] == f"{kind} lengths 2, 1, 3 [1, 2, 3, 4, 5, 6]"
         assert texts["indexedVariables"] == 3
-        assert [part["value"] for part in session.variables(texts["variablesReference"]).values()] == [
-            "int64[2] [1, 2]", "int64[1] [3]", "int64[3] [4, 5, 6]"
-        ]  # fmt: skip
+        inner = session.variables(texts["variablesReference"]).values()
+        shown_parts = [part["value"] for part in inner]
+        assert shown_parts == ["int64[2] [1, 2]", "int64[1] [3]", "int64[3] [4, 5, 6]"]
         # A part of one has rows again.
         assert session.evaluate("texts[:2]", frame)["result"] == "int64[2] [1, 2]"
 
