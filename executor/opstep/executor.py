@@ -124,7 +124,7 @@ class CompiledProgram:
         self.program = program
         self.feeds = tuple(feeds)
         self.fetches = tuple(fetches)
-        self._fetches = ragged.Fetches(program, fetches)
+        self._fetches = ragged.Fetches(program, list(fetches))
         # Ragged feeds whose companions are not fed on their own.
         self._ragged = {
             name

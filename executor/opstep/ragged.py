@@ -232,7 +232,7 @@ def declare(
     lod_level: int = 1,
     stop_gradient: bool = False,
 ) -> Variable:
-    """A new ragged variable of the block, [rows, …], and its companions; nothing writes them yet."""
+    """A new ragged variable [rows, …] of the block and its companions. Nothing writes them yet."""
     if lod_level < 1:
         raise Error(f"'{name}': lod_level is {lod_level}, but a ragged variable has 1 or more")
     if not shape or shape[0] is not None:
@@ -310,11 +310,12 @@ def check_fed(program: Program, fed: Mapping[str, np.ndarray]) -> None:
 class Fetches:
     """What to fetch so that ragged variables come back as such."""
 
-    def __init__(self, program: Program, names: Sequence[str]) -> None:
-        self._wanted = list(names)
-        self._offsets = program._core.offsets_of(self._wanted)
-        more = {name: None for levels in self._offsets.values() for name in levels}
-        self.names = self._wanted + [name for name in more if name not in self._wanted]
+    def __init__(self, program: Program, names: list[str]) -> None:
+        self.names = self._wanted = names
+        self._offsets = program._core.offsets_of(names)
+        if self._offsets:  # else nothing is to be done: a run of a small program takes microseconds
+            more = {name: None for levels in self._offsets.values() for name in levels}
+            self.names = names + [name for name in more if name not in names]
 
     def values(self, fetched: list[np.ndarray]) -> list[Any]:
         """The values of what was wanted."""

@@ -79,6 +79,7 @@ SCRIPTS = {
     "gan": (PROGRAMS / "digest_of.py", str(EXAMPLES / "gan.py"), "100"),
     "linear_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "linear_regression.py"), "20"),
     "loop": (PROGRAMS / "digest_of.py", str(EXAMPLES / "loop.py")),
+    "sequences": (PROGRAMS / "digest_of.py", str(EXAMPLES / "sequences.py"), "6"),
     "softmax_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "softmax_regression.py"), "5"),
 }
 

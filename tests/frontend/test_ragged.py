@@ -1,4 +1,4 @@
-"""Ragged variables: values, feeds, fetches, what results take over, and what is said of mistakes."""
+"""Ragged variables: values, feeds, fetches, what results take over, and mistakes."""
 
 from __future__ import annotations
 

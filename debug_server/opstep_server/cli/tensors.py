@@ -42,7 +42,7 @@ async def summary(session: Session, args: str) -> None:
     count = found.count
     floats = about.dtype in values.FLOATS
     each = values.element_bytes(about.dtype)
-    session.screen.line(f"{args}: {values.type_name(about.dtype, about.dims)}", "bold")
+    session.screen.line(f"{args}: {values.tensor_type(about)}", "bold")
     plural = "" if count == 1 else "s"
     rows = [("size", f"{count} element{plural}, {each * count} bytes, row-major")]
     if about.dtype == program_pb2.BOOL:
