@@ -290,6 +290,25 @@ def test_a_checkpoint_of_a_merged_program_is_not_overwritten(world: World, tmp_p
     assert [merged.run(FEED, [loss], scope)[0].tobytes() for _ in range(2)] == wanted
 
 
+def test_parameters_are_loaded_before_the_first_run(world: World, tmp_path: Path) -> None:
+    _, loss = training(conv_net)
+    merged = opstep.merge(world.startup, world.main)
+    merged.run(FEED)
+    opstep.save_params(tmp_path / "params", merged)
+    scopes = opstep.Scope(), opstep.Scope()
+    world.exe.run(world.startup, scope=scopes[0])
+    for program, scope in zip((world.main, merged), scopes, strict=True):
+        opstep.load_params(tmp_path / "params", program, scope)
+    wanted, got = (
+        [world.exe.run(program, FEED, [loss], scope)[0].tobytes() for _ in range(2)]
+        for program, scope in zip((world.main, merged), scopes, strict=True)
+    )
+    assert got == wanted and values(scopes[0]) == values(scopes[1])
+    # Later it changes parameters only.
+    opstep.load_params(tmp_path / "params", merged, scopes[1])
+    assert scopes[1].find("optimizer_0.step") == 2
+
+
 # --- chain --------------------------------------------------------------------------------------
 
 
