@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from safetensors.numpy import load_file, save_file
 
 import opstep
