@@ -39,19 +39,15 @@ def chain(
     `second` whose name `first` has too get another one: `fc_0.out_1`.
     """
     _check("chain", first, second)
-    return joined(first, second, connect or {}, False, name or f"{first.name}+{second.name}")
+    names = {_name(feed): _name(value) for feed, value in (connect or {}).items()}
+    return joined(first, second, names, False, name or f"{first.name}+{second.name}")
 
 
 def joined(
-    first: Program,
-    second: Program,
-    connect: Mapping[str | Variable, str | Variable],
-    share: bool,
-    name: str,
+    first: Program, second: Program, connect: Mapping[str, str], share: bool, name: str
 ) -> Program:
     """With `share`, what both have under one name must be the same and is there once."""
-    names = {_name(feed): _name(value) for feed, value in connect.items()}
-    made = first._part(first._core.joined(second._core, names, share, name))
+    made = first._part(first._core.joined(second._core, connect, share, name))
     made._seeds_given = max(first._seeds_given, second._seeds_given)
     made._readers += second._readers
     return made

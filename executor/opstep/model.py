@@ -5,7 +5,7 @@ checked before memory is taken, no path that leads out of the directory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opstep import _core, context, ops
@@ -119,7 +119,9 @@ def save_params(path: Path, program: Program | None = None, scope: Scope | None 
 def load_params(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
     """Put the program's parameters into the scope, from a safetensors file that has them all."""
     program = _default() if program is None else program
+    scope = global_scope() if scope is None else scope
     _read(path, program.parameters(), scope)
+    _fill_others(program, scope, {p.name for p in program.parameters()})
 
 
 def save_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
@@ -148,6 +150,20 @@ def _write(path: Path, variables: Iterable[Variable], scope: Scope | None) -> No
 def _read(path: Path, variables: Iterable[Variable], scope: Scope | None) -> None:
     scope = global_scope() if scope is None else scope
     _core.read_tensors(file_path(path), scope._core, _types(variables))
+
+
+def _fill_others(program: Program, scope: Scope, loaded: Container[str]) -> None:
+    """In a scope that is new to a merged program, its first run would replace what was loaded: give
+    the other variables their first values now."""
+    flags = program._core.once_flags()
+    due = [flag for flag in flags if flag not in scope or not scope.find(flag)]
+    if not due:
+        return
+    first = Scope()
+    program.prune(due).run(scope=first)
+    for name in first.names():
+        if name not in loaded:
+            scope.set(name, first.find(name))
 
 
 def _persistables(program: Program) -> list[Variable]:

@@ -138,7 +138,7 @@ class TrainingStep {
   // loss itself is often read by gradients only.
   bool FindServants() {
     bool changed = false;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (size_t i = nodes_.size(); i-- > 0;) {
       const Node& node = nodes_[i];
       if (node.gone || forward_.count(node.op->id()) != 0) continue;
       bool read = false, read_by_gone = false;

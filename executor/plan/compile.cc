@@ -246,14 +246,13 @@ class Compiler {
     plan_->blocks[block].code.push_back(instruction);
   }
 
-  // `outs` begins with the flag itself.
   void FilledOnce(uint32_t done, const std::vector<uint32_t>& outs) {
     OPSTEP_CHECK(plan_->slots[done].storage == Storage::kScope, "done ('", plan_->slots[done].name,
                  "') must be persistable");
     for (const uint32_t slot : outs) {
       SlotPlan& plan = plan_->slots[slot];
-      if (plan.storage == Storage::kScope && !plan.read_first && defined_.count(slot) == 0)
-        plan.filled_once = done;
+      const bool fills = !plan.read_first && defined_.count(slot) == 0;
+      if (slot == done || (plan.storage == Storage::kScope && fills)) plan.filled_once = done;
     }
   }
 

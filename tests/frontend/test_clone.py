@@ -150,6 +150,64 @@ def test_a_program_runs_by_itself_in_a_scope(world) -> None:
     assert "fc_0.w" in scope and "fc_0.w" not in world.scope
 
 
+def loop_net(x: opstep.Variable) -> opstep.Variable:
+    i = layers.fill([1], 0, "int64")
+    value = layers.fc(x, 4)
+    running = layers.less_than(i, 3)
+    with layers.While(running).block():
+        layers.assign(layers.fc(value, 4, act="tanh", name="again"), out=value)
+        layers.increment(i)
+        layers.less_than(i, 3, out=running)
+    return value
+
+
+def branch_net(x: opstep.Variable) -> opstep.Variable:
+    branch = layers.IfElse(layers.less_than(x[:, 0], 0.5))
+    with branch.true_block():
+        branch.output(layers.fc(branch.input(x), size=4))
+    with branch.false_block():
+        branch.output(layers.dropout(layers.fc(branch.input(x), size=4), 0.5))
+    value = layers.assign(branch())
+    with layers.Switch() as switch:
+        with switch.case(layers.mean(value) > 0):
+            layers.assign(layers.fc(value, 4), out=value)
+        with switch.default():
+            layers.assign(value * 2.0, out=value)
+    return layers.cond(
+        layers.mean(value) > 1, lambda: layers.dropout(value, 0.5), lambda: layers.fc(value, 4)
+    )
+
+
+def recurrent_net(x: opstep.Variable) -> opstep.Variable:
+    steps = layers.transpose(layers.reshape(x, [-1, 4, 1]), [1, 0, 2])
+    rnn = layers.Recurrent()
+    with rnn.step():
+        part = rnn.step_input(steps)
+        before = rnn.memory(shape=[4])
+        hidden = layers.fc(layers.concat([part, before], axis=1), size=4, act="tanh")
+        rnn.update(before, layers.dropout(hidden, 0.5))
+        rnn.output(hidden)
+    return rnn()[-1]
+
+
+@pytest.mark.parametrize("net", [loop_net, branch_net, recurrent_net])
+def test_blocks_that_were_trained_are_as_before_minimize(world, net) -> None:
+    out = net(layers.data("x", [None, 4]))
+    loss = layers.mean(out * out)
+    before = [[op.name for op in block.ops] for block in world.main.clone(for_test=True).blocks]
+    optimizer.Adam(0.1).minimize(loss)
+    test = world.main.clone(for_test=True)
+    assert [[op.name for op in block.ops] for block in test.blocks] == before
+    world.exe.run(world.startup)
+    world.exe.run(world.main, {"x": FEED["x"]})
+    values = {name: world.scope.find(name) for name in world.scope.names()}
+    for part in (test, test.prune([out])):
+        (value,) = part.run({"x": FEED["x"]}, [out])
+        assert np.isfinite(value).all()
+    for name, value in values.items():
+        assert np.array_equal(world.scope.find(name), value), name
+
+
 # --- networks in blocks -------------------------------------------------------------------------
 
 

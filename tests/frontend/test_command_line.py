@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import opstep
 from opstep import layers, ops
@@ -69,6 +70,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 # --- run ----------------------------------------------------------------------------------------
+
+
+def test_a_merged_program_needs_nothing_else(files: Path, tmp_path: Path) -> None:
+    main, startup = (opstep.Program.load(files / f"{n}.opstep") for n in ("main", "startup"))
+    opstep.merge(startup, main).save(tmp_path / "merged.opstep")
+    options = ["--random", "--fetch", "loss.out", "--fetch", "net/out.w"]
+    apart = command("run", files / "main.opstep", "--startup", files / "startup.opstep", *options)
+    merged = command("run", tmp_path / "merged.opstep", *options)
+    assert merged.stdout == apart.stdout and merged.returncode == 0
+    # Values that are given are not replaced by the first ones.
+    values = load_file(files / "all.safetensors")
+    save_file({"net/out.w": values["net/out.w"] + 5}, tmp_path / "params.safetensors")
+    options += ["--params", str(tmp_path / "params.safetensors")]
+    apart = command("run", files / "main.opstep", "--startup", files / "startup.opstep", *options)
+    given = command("run", tmp_path / "merged.opstep", *options)
+    assert given.stdout == apart.stdout != merged.stdout and given.returncode == 0
 
 
 def test_a_model_is_run(files: Path, tmp_path: Path) -> None:

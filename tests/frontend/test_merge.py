@@ -12,7 +12,7 @@ import pytest
 from conftest import World
 
 import opstep
-from opstep import Variable, clipping, initializer, layers, lr, optimizer
+from opstep import Variable, _core, clipping, initializer, layers, lr, optimizer
 
 RNG = np.random.default_rng(3)
 IMAGES = RNG.random((6, 1, 8, 8), np.float32)
@@ -93,6 +93,29 @@ def test_a_merged_program_is_startup_and_then_main(
     for scope, got in zip(scopes, losses, strict=True):
         assert (got, values(scope)) == wanted
         assert scope.find("startup.done")
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_a_hook_changes_nothing(world: World, net: Callable[[Variable], Variable]) -> None:
+    _, loss = training(net)
+    wanted = trained_apart(world, loss, 2)
+    merged = opstep.merge(world.startup, world.main)
+    hook = _core.CountingHook()
+    hook.install()
+    try:
+        got = [merged.run(FEED, [loss])[0].tobytes() for _ in range(2)]
+    finally:
+        hook.remove()
+    assert (got, values(world.scope)) == wanted and hook.before > 0
+
+
+def test_an_empty_startup_is_merged_too(world: World) -> None:
+    y = layers.relu(layers.data("x", [2]))
+    merged = opstep.merge(world.startup, world.main)
+    feed = {"x": np.array([-1, 1], np.float32)}
+    for _ in range(2):
+        assert merged.run(feed, [y])[0].tolist() == [0, 1]
+    assert world.scope.names() == ["startup.done"]
 
 
 def test_a_merged_program_in_a_file_runs_in_another_process(world: World, tmp_path: Path) -> None:
@@ -288,6 +311,25 @@ def test_a_checkpoint_of_a_merged_program_is_not_overwritten(world: World, tmp_p
     scope = opstep.Scope()
     opstep.load_checkpoint(tmp_path / "two", merged, scope)
     assert [merged.run(FEED, [loss], scope)[0].tobytes() for _ in range(2)] == wanted
+
+
+def test_parameters_are_loaded_before_the_first_run(world: World, tmp_path: Path) -> None:
+    _, loss = training(conv_net)
+    merged = opstep.merge(world.startup, world.main)
+    merged.run(FEED)
+    opstep.save_params(tmp_path / "params", merged)
+    scopes = opstep.Scope(), opstep.Scope()
+    world.exe.run(world.startup, scope=scopes[0])
+    for program, scope in zip((world.main, merged), scopes, strict=True):
+        opstep.load_params(tmp_path / "params", program, scope)
+    wanted, got = (
+        [world.exe.run(program, FEED, [loss], scope)[0].tobytes() for _ in range(2)]
+        for program, scope in zip((world.main, merged), scopes, strict=True)
+    )
+    assert got == wanted and values(scopes[0]) == values(scopes[1])
+    # Later it changes parameters only.
+    opstep.load_params(tmp_path / "params", merged, scopes[1])
+    assert scopes[1].find("optimizer_0.step") == 2
 
 
 # --- chain --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from opstep._core import Error
 from opstep.cli.feeding import feeds_of
 from opstep.cli.showing import value
 from opstep.executor import CompiledProgram, Executor, Scope, compile
-from opstep.model import _persistables, _types, load_model
+from opstep.model import _fill_others, _persistables, _types, load_model
 from opstep.program import Program, file_path
 from opstep.ragged import Ragged
 
@@ -74,6 +74,7 @@ def _load(path: str, program: Program, scope: Scope) -> None:
     if not wanted:
         raise Error(f"'{path}' has no value of program '{program.name}'")
     _core.read_tensors(file_path(path), scope._core, wanted)
+    _fill_others(program, scope, wanted)
 
 
 def _missing(program: Program, scope: Scope, error: Error) -> Error:
