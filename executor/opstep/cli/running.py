@@ -106,7 +106,7 @@ def _feeds(args: argparse.Namespace, program: Program, feeds: list[str]) -> dict
             raise Error(f"there is no feed '{name}': program '{program.name}' is fed {takes}{hint}")
         if name in values:
             raise Error(f"'{name}' is fed twice")
-        values[name] = _core.read_npy(file_path(path))
+        values[name] = _core.read_array(file_path(path))
     rng = np.random.default_rng(args.seed)
     for name in feeds:
         if name in values:
@@ -233,5 +233,5 @@ def _give(fetched: dict[str, np.ndarray], folder: str | None) -> None:
     for name, array in fetched.items():
         # Names of variables may hold slashes.
         path = os.path.join(folder, name.replace("/", "_") + ".npy")
-        _core.write_npy(file_path(path), array)
+        _core.write_array(file_path(path), array)
         print(f"{path}: {array.dtype}{list(array.shape)}")
