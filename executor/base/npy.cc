@@ -89,8 +89,8 @@ DType DTypeOfCode(std::string_view code, const std::string& what) {
   for (const Code& known : kCodes) {
     if (known.text == code) return known.dtype;
   }
-  OPSTEP_CHECK(code.empty() || code[0] != '>', what, " holds big-endian numbers (",
-               Quoted(code), "); save it little-endian");
+  OPSTEP_CHECK(code.empty() || code[0] != '>', what, " holds big-endian numbers (", Quoted(code),
+               "); save it little-endian");
   Fail(what, " holds ", Quoted(code), ", a dtype that opstep does not know");
 }
 
@@ -149,8 +149,8 @@ NpyHeader ReadNpyHeader(const NextBytes& next, uint64_t size, const std::string&
   const uint64_t lead = major > 1 ? 12 : 10;
   OPSTEP_CHECK(size >= lead, what, " is not whole: its header is cut");
   if (major > 1) next(start + 10, 2);
-  const uint64_t length = uint64_t{start[8]} | uint64_t{start[9]} << 8 |
-                          uint64_t{start[10]} << 16 | uint64_t{start[11]} << 24;
+  const uint64_t length = uint64_t{start[8]} | uint64_t{start[9]} << 8 | uint64_t{start[10]} << 16 |
+                          uint64_t{start[11]} << 24;
   OPSTEP_CHECK(length <= kMaxHeader, what, " has a .npy header of ", length, " bytes; at most ",
                kMaxHeader, " are read");
   OPSTEP_CHECK(length <= size - lead, what, " is not whole: its header is cut");

@@ -52,8 +52,7 @@ void SplitCsv(std::string_view line, char delimiter, CsvValues& values, std::str
   }
 }
 
-CsvReader::CsvReader(const std::string& path, char delimiter)
-    : file_(path), delimiter_(delimiter) {
+CsvReader::CsvReader(const std::string& path, char delimiter) : file_(path), delimiter_(delimiter) {
   if (Fill() && buffer_.starts_with(kMark)) begin_ = kMark.size();
 }
 

@@ -40,7 +40,7 @@ class CsvReader {
   const char delimiter_;
   uint64_t offset_ = 0;  // in the file, of what comes behind the buffer
   std::string buffer_;
-  size_t begin_ = 0;      // of what was not taken yet, in the buffer
+  size_t begin_ = 0;  // of what was not taken yet, in the buffer
   uint64_t line_ = 0;
   uint64_t next_line_ = 1;
   std::string scratch_;

@@ -66,8 +66,8 @@ void ImageOptions::Check() const {
   OPSTEP_CHECK(labels || classes.empty(), "classes are given for a folder without labels");
   std::set<std::string> seen;
   for (const std::string& name : classes) {
-    const bool plain = !name.empty() && name != "." && name != ".." &&
-                       name.find('/') == std::string::npos;
+    const bool plain =
+        !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
     OPSTEP_CHECK(plain, "classes holds ", Quoted(name), ", which is no name of a sub-folder");
     OPSTEP_CHECK(seen.insert(name).second, "classes holds ", Quoted(name), " twice");
   }
@@ -91,8 +91,9 @@ ImageSource::ImageSource(const std::string& path, const ImageOptions& options)
   OPSTEP_CHECK(!files_.empty(), Quoted(path), " has no .png or .jpg files",
                options.labels ? " in its sub-folders" : "");
   size_ = options.height > 0 ? ImageSize{options.height, options.width} : FirstSize();
-  const Dims dims = layout_ == ImageLayout::kChw ? Dims{options.channels, size_.height, size_.width}
-                                                 : Dims{size_.height, size_.width, options.channels};
+  const Dims dims = layout_ == ImageLayout::kChw
+                        ? Dims{options.channels, size_.height, size_.width}
+                        : Dims{size_.height, size_.width, options.channels};
   fields_.push_back({"image", {options.dtype, dims}});
   if (options.labels) fields_.push_back({"label", {DType::kInt64, {1}}});
 }
@@ -111,8 +112,7 @@ ImageSize ImageSource::FirstSize() const {
       if (!skips_) throw;
     }
   }
-  Fail("none of the ", files_.size(), " images beside ", Quoted(files_[0].path),
-       " can be decoded");
+  Fail("none of the ", files_.size(), " images beside ", Quoted(files_[0].path), " can be decoded");
 }
 
 std::optional<Image> ImageSource::Decode(const File& file) {

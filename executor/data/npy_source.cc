@@ -121,12 +121,12 @@ void NpySource::AddPart(size_t part) {
   for (size_t f = 0; f < fields_.size(); ++f) {
     OPSTEP_CHECK(types[f].dims.rank() > 0, PlaceOf(part, f),
                  " is a single number, not one for each record");
-    OPSTEP_CHECK(types[f].dims[0] == types[0].dims[0], PlaceOf(part, f), " has ",
-                 types[f].dims[0], " rows but ", PlaceOf(part, 0), " has ", types[0].dims[0]);
+    OPSTEP_CHECK(types[f].dims[0] == types[0].dims[0], PlaceOf(part, f), " has ", types[f].dims[0],
+                 " rows but ", PlaceOf(part, 0), " has ", types[0].dims[0]);
     const VarType row = RowOf(types[f]);
     if (part == 0) fields_[f].type = row;
-    OPSTEP_CHECK(row == fields_[f].type, PlaceOf(part, f), " has rows of ", row.ToString(),
-                 " but ", PlaceOf(0, f), " has rows of ", fields_[f].type.ToString());
+    OPSTEP_CHECK(row == fields_[f].type, PlaceOf(part, f), " has rows of ", row.ToString(), " but ",
+                 PlaceOf(0, f), " has rows of ", fields_[f].type.ToString());
   }
   int64_t end = 0;
   OPSTEP_CHECK(!__builtin_add_overflow(first_.back(), types[0].dims[0], &end), PlaceOf(part, 0),
@@ -142,9 +142,8 @@ void NpySource::Load(size_t part) {
   std::vector<Tensor> arrays;
   const std::vector<VarType> types = ReadPart(part, &arrays);
   for (size_t f = 0; f < fields_.size(); ++f) {
-    OPSTEP_CHECK(types[f] == types_[part][f], PlaceOf(part, f), " was ",
-                 types_[part][f].ToString(), " when it was opened but is now ",
-                 types[f].ToString());
+    OPSTEP_CHECK(types[f] == types_[part][f], PlaceOf(part, f), " was ", types_[part][f].ToString(),
+                 " when it was opened but is now ", types[f].ToString());
   }
   arrays_ = std::move(arrays);
   loaded_ = part;

@@ -98,7 +98,8 @@ const bool kLoadCombined =
           OPSTEP_CHECK(names == 0 || names == n, "names has ", names, " names for ", n, " tensors");
           for (size_t i = 0; i < n; ++i) {
             const std::optional<VarType> type = ParseType(types[i]);
-            OPSTEP_CHECK(type, "types holds ", Quoted(types[i]), ": write for example float32[2, 3]");
+            OPSTEP_CHECK(type, "types holds ", Quoted(types[i]),
+                         ": write for example float32[2, 3]");
             ctx.set_out(static_cast<int>(i), *type);
           }
         })

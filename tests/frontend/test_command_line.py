@@ -296,6 +296,15 @@ def test_a_program_touches_files_only_when_it_is_trusted(tmp_path: Path) -> None
     assert written.exists()
 
 
+def test_a_program_reads_data_only_when_it_is_trusted(tmp_path: Path) -> None:
+    program = opstep.Program("p")
+    with opstep.program_guard(program, opstep.Program()):
+        ops.read_csv(paths=[str(tmp_path / "secret.csv")])
+    program.save(tmp_path / "p.opstep")
+    said = fails("run", tmp_path / "p.opstep")
+    assert "read_csv_0" in said and "--allow-files" in said
+
+
 # --- show ---------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@
 namespace opstep::python {
 namespace {
 
-py::array ReadNpy(const std::string& path) {
+py::array ReadArray(const std::string& path) {
   Tensor tensor;
   {
     const WithoutGil released;
@@ -96,8 +96,8 @@ void WriteTensors(const std::string& path, const Scope& scope,
 }  // namespace
 
 void BindFiles(py::module_& m) {
-  m.def("read_npy", &ReadNpy);
-  m.def("write_npy", &WriteArray);
+  m.def("read_array", &ReadArray);
+  m.def("write_array", &WriteArray);
   m.def("read_file", &ReadBytes);
   m.def("write_file", &WriteBytes);
   m.def("read_types", &ReadTypes);

@@ -30,7 +30,7 @@ def feeds_of(args: argparse.Namespace, program: Program, feeds: list[str]) -> di
             raise Error(f"there is no feed '{name}': program '{program.name}' is fed {takes}{hint}")
         if name in values:
             raise Error(f"'{name}' is fed twice")
-        values[name] = _core.read_npy(file_path(path))
+        values[name] = _core.read_array(file_path(path))
     rng = np.random.default_rng(args.seed)
     for name in feeds:
         levels = offsets.get(name, [])

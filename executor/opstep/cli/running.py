@@ -207,5 +207,5 @@ def _give(values: dict[str, Any], folder: str | None) -> None:
     for name, array in fetched.items():
         # Names of variables may hold slashes.
         path = os.path.join(folder, name.replace("/", "_") + ".npy")
-        _core.write_npy(file_path(path), array)
+        _core.write_array(file_path(path), array)
         print(f"{path}: {array.dtype}{list(array.shape)}")

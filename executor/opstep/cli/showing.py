@@ -43,7 +43,7 @@ def show(path: str, as_dot: bool) -> None:
 def tensors(path: str) -> str:
     """The tensors of a file, one a line."""
     if path.endswith(".npy"):
-        array = _core.read_npy(file_path(path))
+        array = _core.read_array(file_path(path))
         return f"{array.dtype}{list(array.shape)}\n"
     types = _core.read_types(file_path(path))
     width = max((len(name) for name in types), default=0)
