@@ -152,6 +152,9 @@ class GradientMachine:
         covered = ", ".join(f"'{model.name}'" for model in self.models)
         return f"<gradient machine for {covered}>"
 
+    def _repr_html_(self) -> str:
+        return tables.machine_table(self)
+
 
 def gradient_machine(model: OutputModel) -> GradientMachine:
     """A machine for one model."""
