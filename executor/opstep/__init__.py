@@ -28,6 +28,7 @@ from opstep import (  # noqa: E402
     layers,
     lr,
     metrics,
+    notebook as _notebook,
     ops,
     optimizer,
     pictures,
@@ -120,5 +121,6 @@ __all__ = [
     "updater",
 ]
 
+_notebook._start()
 threads._start()
 debug._start()
