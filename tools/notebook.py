@@ -8,34 +8,42 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 from pathlib import Path
-
-import nbformat
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from typing import Any
 
 MARK, TEXT = "# %%", "[markdown]"
 
 
-def notebook(code: str) -> nbformat.NotebookNode:
-    """The script's cells, in order."""
+def notebook(code: str) -> dict[str, Any]:
+    """The script as what an .ipynb file holds."""
     cells = []
+    for number, (kind, source) in enumerate(_cells(code)):
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": source,
+        }
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        cells.append(cell)
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": kernel}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+
+
+def _cells(code: str) -> list[tuple[str, str]]:
+    """Kinds and sources, in order; those without a word are left out."""
     docstring, rest = _docstring(code)
-    if docstring:
-        cells.append(new_markdown_cell(docstring))
+    cells = [("markdown", docstring)]
     for title, lines in _parts(rest):
         if title.startswith(TEXT):
             text = [line.removeprefix("#").removeprefix(" ") for line in lines]
-            cells.append(new_markdown_cell("\n".join([title.removeprefix(TEXT), *text]).strip()))
-            continue
-        if title:
-            cells.append(new_markdown_cell(title))
-        body = "\n".join(lines).strip("\n")
-        if body:
-            cells.append(new_code_cell(body))
-    for number, cell in enumerate(cells):
-        cell.id = f"cell-{number}"  # equal scripts give equal notebooks
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
+            cells.append(("markdown", "\n".join([title.removeprefix(TEXT), *text]).strip()))
+        else:
+            cells += [("markdown", title), ("code", "\n".join(lines).strip("\n"))]
+    return [(kind, source) for kind, source in cells if source]
 
 
 def _docstring(code: str) -> tuple[str, list[str]]:
@@ -64,7 +72,7 @@ def main() -> None:
     parser.add_argument("script", type=Path)
     parser.add_argument("out", type=Path, help="the .ipynb file")
     args = parser.parse_args()
-    nbformat.write(notebook(args.script.read_text()), args.out)
+    args.out.write_text(json.dumps(notebook(args.script.read_text()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ class Scale:
 
     def __init__(self, values: np.ndarray, start: float, end: float) -> None:
         finite = np.clip(values[np.isfinite(values)], -_LARGEST, _LARGEST)
-        self.low, self.high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+        self.low = float(finite.min()) if finite.size else 0.0
+        self.high = float(finite.max()) if finite.size else 1.0
         if self.high - self.low <= abs(self.high) * 1e-12:  # all the same: in the middle
             half = abs(self.high) / 10 or 1.0
             self.low, self.high = self.low - half, self.high + half
@@ -58,7 +59,7 @@ class Scale:
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         share = (np.clip(values, -_LARGEST, _LARGEST) - self.low) / (self.high - self.low)
-        return self.start + share * (self.end - self.start)
+        return np.asarray(self.start + share * (self.end - self.start))
 
     def ticks(self, about: int = 4) -> list[float]:
         """Round numbers, about as many as asked for."""

@@ -52,7 +52,7 @@ class _Layers:
         layer: dict[int, int] = {}
         for op in self._ops:
             layer[op] = 1 + max((layer[a] for a, b in self._arrows if b == op), default=-1)
-        self._chains = {
+        self._chains: dict[tuple[int, int], list[_Node]] = {
             (a, b): [a, *((a, b, n) for n in range(layer[a] + 1, layer[b])), b]
             for a, b in self._arrows
         }

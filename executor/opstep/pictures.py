@@ -24,7 +24,8 @@ from opstep.drawing import COLOURS, Scale, count, line, numbers, svg, text
 
 __all__ = ["Picture", "curve", "graph", "images", "points", "tensor"]
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 520, 240, 58, 28, 24
+_WIDTH, _HEIGHT = 520, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 24, 28, 24
 _BINS = 300  # of a long curve; each keeps its lowest and its highest value
 _POINTS = 3000
 _PIXELS = 128  # of an image, in each direction
@@ -50,7 +51,7 @@ def curve(values: Any, title: str = "") -> Picture:
     named = {k: numbers("curve", v).reshape(-1) for k, v in drawing.series("curve", values).items()}
     longest = max(len(v) for v in named.values())
     lost = sum(int((~np.isfinite(v)).sum()) for v in named.values())
-    across = Scale(np.array([1.0, longest]), _LEFT, _WIDTH - 12)
+    across = Scale(np.array([1.0, longest]), _LEFT, _WIDTH - _RIGHT)
     up = Scale(np.concatenate(list(named.values())), _HEIGHT - _BOTTOM, _TOP)
     parts = _axes(across, up, whole=True)
     for number, colour in zip(named.values(), _colours(named), strict=True):
@@ -99,7 +100,7 @@ def points(xy: Any, title: str = "") -> Picture:
         caption += f", of which every {share:,}th is drawn"
     caption += _not_finite(lost)
     label = f"points {title}" if title else "points"
-    width, height = size + _LEFT + 12, size + _TOP + _BOTTOM
+    width, height = size + _LEFT + _RIGHT, size + _TOP + _BOTTOM
     return Picture(f"{label}: {caption}", _figure(svg(width, height, parts, label), caption))
 
 
@@ -180,7 +181,7 @@ def tensor_html(array: np.ndarray) -> str:
     table = array.reshape(1, -1) if array.ndim < 2 else array.reshape(array.shape[0], -1)
     rows = drawing.shrunk(table, _ROWS, _COLUMNS)
     height, width = rows.shape
-    side = max(1, min(12, 192 // width, 96 // height))  # pixels of an element
+    side = max(1, min(12, 144 // width, 96 // height))  # pixels of an element
     label = f"heat map, {array.shape[0] if array.ndim else 1} rows"
     style = "image-rendering:pixelated;margin:0 0 0 12px;display:inline-block;vertical-align:middle"
     return (
@@ -260,7 +261,7 @@ def _image(pixels: np.ndarray, words: str, wrong: bool) -> str:
 
 def _figure(picture: str, caption: str) -> str:
     return (
-        f'<div style="max-width:720px">{picture}'
+        f'<div style="max-width:760px">{picture}'
         f'<div style="font-size:11px;opacity:0.7">{escape(caption)}</div></div>'
     )
 

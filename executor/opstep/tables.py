@@ -52,8 +52,8 @@ def machine_table(machine: GradientMachine) -> str:
     """What the machine is fed and covers, and the gradients of its last `backward`."""
     block = machine.program.global_block()
     rows = [["fed", name, type_text(block.var(name)), "", ""] for name in machine.feeds]
-    for feed, value in machine.connected.items():
-        rows.append(["connected", f"{feed} = {value}", type_text(block.var(value)), "", ""])
+    for feed, source in machine.connected.items():
+        rows.append(["connected", f"{feed} = {source}", type_text(block.var(source)), "", ""])
     for model in machine.models:
         words = "differentiated" if model.name == machine.output else ""
         rows.append(["output", model.name, type_text(model.output), words, ""])
