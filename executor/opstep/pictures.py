@@ -137,16 +137,22 @@ def tensor(array: Any, title: str = "") -> Picture:
     """Statistics of an array, a histogram of its elements and a heat map: blue is below zero, red
     above it, magenta not finite."""
     values = np.asarray(array)
+    numbers("tensor", values.reshape(-1)[:1])
     words = f"{values.dtype}{list(values.shape)} {describe(values)}"
     label = f"tensor {title}" if title else "tensor"
     return Picture(f"{label}: {words}", _figure(tensor_html(values), f"{title} {words}".strip()))
 
 
 def graph(program: Any) -> Picture:
-    """The ops of a program and what goes from one to another, block by block."""
+    """The ops of a program, a model or a machine and what goes from one to another, block by
+    block."""
     from opstep.graph import draw
+    from opstep.program import Program
 
-    return Picture(repr(program)[1:-1], draw(program))
+    drawn = getattr(program, "program", program)
+    if not isinstance(drawn, Program):
+        raise Error(f"[graph] a {type(program).__name__} has no program to draw: give a program")
+    return Picture(repr(drawn)[1:-1], draw(drawn))
 
 
 def describe(array: np.ndarray) -> str:

@@ -129,6 +129,8 @@ def from_arrays(
     With a seed in `shuffle` every pass has an order of its own, the same in every process. The last
     minibatch of a pass has what is left; with `drop_last` it is left out if it is smaller.
     """
+    if not isinstance(arrays, Mapping):
+        raise Error(f"from_arrays needs a dict of names and arrays, not a {type(arrays).__name__}")
     data = {name: np.asarray(value) for name, value in arrays.items()}
     if not data:
         raise Error("from_arrays was given no array")

@@ -25,6 +25,11 @@ class Updater:
     ) -> None:
         """Change the parameters of all models that the machine covers, or with `only` those of the
         model with this output: all others keep every bit."""
+        if not isinstance(machine, GradientMachine):
+            raise Error(
+                "an updater updates the models of a machine: give that, "
+                f"not a {type(machine).__name__}"
+            )
         if not machine.gradients:
             raise Error("there are no gradients to update with: call the machine's backward first")
         chosen = machine.gradients
