@@ -19,10 +19,10 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o 
 
 # The tests go one after the other, the fast ones first, whatever -j says.
 .NOTPARALLEL:
-.PHONY: help build demo pictures pictures-vscode test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
+.PHONY: help build demo pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-vscode lint format bench wheel vsix clean
 
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-15s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 # --- set-up -------------------------------------------------------------------------------------
 
@@ -90,6 +90,9 @@ test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py
+
+pictures-notebook: build $(STAMPS)/extra-test $(STAMPS)/system-browser ## Take the picture of a notebook anew
+	@$(PY) tools/notebook_picture.py
 
 pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the pictures of VS Code and of a log's page anew
 	@$(PYTEST) -q -k newest tests/vscode/pictures.py

@@ -9,12 +9,13 @@ the normal distribution. It works at first, and the loss falls nicely ...
 import numpy as np
 
 import opstep
-from opstep import layers
+from opstep import layers, pictures
 
 rng = np.random.default_rng(1)
 temperature = rng.uniform(-1, 1, (512, 1)).astype(np.float32)
 reading = 3 * temperature + 1 + 0.05 * rng.standard_normal((512, 1)).astype(np.float32)
 
+# %% The model.
 main, startup = opstep.Program("sensor"), opstep.Program("startup")
 with opstep.program_guard(main, startup):
     x = layers.data("temperature", shape=[None, 1])
@@ -29,13 +30,17 @@ with opstep.program_guard(main, startup):
     surprise = layers.log(variance) + error / variance
     loss = layers.mean(surprise, name="loss")
     opstep.optimizer.SGD(learning_rate=0.02).minimize(loss)
+pictures.graph(main.clone(for_test=True))
 
+# %% The training.
 exe = opstep.Executor()
 exe.run(startup)
+losses = []
 for step in range(1, 201):
     rows = rng.integers(0, 512, 64)
     batch = {"temperature": temperature[rows], "reading": reading[rows]}
     (value,) = exe.run(main, feed=batch, fetch_list=[loss])
+    losses.append(value)
     if step % 10 == 0 or np.isnan(value):
         print(f"step {step:3}: loss {value:.4f}")
     if np.isnan(value):
@@ -43,3 +48,7 @@ for step in range(1, 201):
             "The loss is NaN and will stay so. Run me in the debugger to see where it comes from."
         )
         break
+pictures.curve(losses, title="loss")
+
+# %% The ops, and the lines that made them.
+main

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 
 import opstep
-from opstep import layers, readers
+from opstep import layers, pictures, readers
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
+STEPS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 1500)
 BAR = 0.1  # how far the points' distance from the middle may be off, in mean and in spread
 ROWS, RADIUS, WIDTH = 128, 2.0, 0.1
 
@@ -28,6 +28,7 @@ def ring(step: int) -> dict[str, np.ndarray]:
     }
 
 
+# %% The two models.
 main, startup = opstep.Program("gan"), opstep.Program("startup")
 with opstep.program_guard(main, startup):
     noise = layers.data("noise", shape=[None, 4])
@@ -44,14 +45,19 @@ with opstep.program_guard(main, startup):
         loss = layers.mean(layers.sigmoid_cross_entropy_with_logits(logits, real))
 
     generator, judge = opstep.model_of(fake), opstep.model_of(loss)
+generator
 
+# %% What trains them.
 drawing, judging = opstep.gradient_machine(generator), opstep.gradient_machine(judge)
 both = opstep.compose(generator, judge, connect={points: fake})
 judge_updater = opstep.updater(opstep.optimizer.Adam(0.002, beta1=0.5))
 generator_updater = opstep.updater(opstep.optimizer.Adam(0.001, beta1=0.5))
+both
 
+# %% The training.
 ones, zeros = np.ones((ROWS, 1), np.float32), np.zeros((ROWS, 1), np.float32)
 reader = readers.from_steps(ring)
+losses = {"judge": [], "generator": []}
 for step in range(1, STEPS + 1):
     batch, _ = reader()
     drawn = drawing.feed({"noise": batch["noise"]}).forward()
@@ -66,9 +72,13 @@ for step in range(1, STEPS + 1):
     generator_updater.update(both, only=generator)
     for name, value in judge.values.items():
         assert value.tobytes() == before[name].tobytes(), name
+    losses["judge"].append(judge_loss)
+    losses["generator"].append(generator_loss)
     if step % 500 == 0:
         print(f"step {step:4}: judge's loss {judge_loss:.3f}, generator's {generator_loss:.3f}")
+pictures.curve(losses, title="losses")
 
+# %% What the generator draws now.
 noise_now = np.random.default_rng(1).normal(size=(2000, 4)).astype(np.float32)
 drawn = drawing.feed({"noise": noise_now}).forward()
 radius = np.hypot(drawn[:, 0], drawn[:, 1])
@@ -79,4 +89,6 @@ mean_off, spread_off = abs(radius.mean() - RADIUS), abs(radius.std() - WIDTH)
 emptiest = eighths.min() / len(drawn)
 print(f"radius {radius.mean():.3f} ± {radius.std():.3f}, of the ring {RADIUS} ± {WIDTH}")
 print(f"emptiest eighth {emptiest:.1%}, of the ring 12.5%")
-sys.exit(0 if max(mean_off, spread_off) <= BAR and emptiest >= 0.05 else 1)
+if not (max(mean_off, spread_off) <= BAR and emptiest >= 0.05):
+    sys.exit("that is not the ring yet")
+pictures.points({"ring": batch["points"], "drawn": drawn[:500]})

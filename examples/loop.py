@@ -3,8 +3,9 @@
 import numpy as np
 
 import opstep
-from opstep import layers
+from opstep import layers, pictures
 
+# %% The program.
 main = opstep.Program("newton")
 with opstep.program_guard(main, opstep.Program("startup")):
     number = layers.data("number", shape=[4])
@@ -19,8 +20,11 @@ with opstep.program_guard(main, opstep.Program("startup")):
         layers.assign(better, out=root)
         layers.increment(turns)
         layers.greater_than(change, 1e-10, out=going)
+pictures.graph(main)
 
+# %% Its run.
 exe = opstep.Executor()
 numbers = np.array([2, 9, 100, 12345], np.float32)
 roots, count = exe.run(main, feed={"number": numbers}, fetch_list=[root, turns])
 print(f"after {count[0]} turns: {roots}")
+main

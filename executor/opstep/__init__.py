@@ -28,8 +28,10 @@ from opstep import (  # noqa: E402
     layers,
     lr,
     metrics,
+    notebook as _notebook,
     ops,
     optimizer,
+    pictures,
     ragged,
     readers,
     records,
@@ -115,6 +117,7 @@ __all__ = [
     "name_scope",
     "ops",
     "optimizer",
+    "pictures",
     "program_guard",
     "ragged",
     "readers",
@@ -128,5 +131,6 @@ __all__ = [
     "updater",
 ]
 
+_notebook._start()
 threads._start()
 debug._start()

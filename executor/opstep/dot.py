@@ -23,6 +23,18 @@ def dot(program: Program, fetches: Sequence[str] = ()) -> str:
     return _Picture(program).draw(fetches)
 
 
+def inner_blocks(op: Operator) -> list[Block]:
+    """The blocks that the op runs: its attributes of type block or blocks."""
+    kinds = {attr["name"]: attr["type"] for attr in _core.op(op.type)["attrs"]}
+    indexes: list[int] = []
+    for name, value in op.attrs.items():
+        if kinds[name] == "block":
+            indexes.append(value)
+        elif kinds[name] == "blocks":
+            indexes += value
+    return [op.program.blocks[index] for index in indexes]
+
+
 def quote(text: str) -> str:
     """Text inside a label's quotes; nothing in it is taken as Graphviz's own."""
     printable = "".join(c if c.isprintable() else "?" for c in text)
@@ -72,7 +84,7 @@ class _Picture:
                     self._edges.append(f"  {kept[name]} -> {node.id};")
             # What a block reads from around it comes through its op: so it stands below the op.
             through = writers | dict.fromkeys(inputs, node)
-            for inner in self._inner_blocks(op, fields["attrs"]):
+            for inner in inner_blocks(op):
                 lines += self._cluster(op, node, inner, through, indent)
             for name in outputs:
                 if name in kept:
@@ -95,17 +107,6 @@ class _Picture:
             *self._block(inner, dict(writers), indent + "  "),
             f"{indent}}}",
         ]
-
-    def _inner_blocks(self, op: Operator, attrs: Mapping[str, Any]) -> list[Block]:
-        """The blocks that the op runs: its attributes of type block or blocks."""
-        kinds = {attr["name"]: attr["type"] for attr in _core.op(op.type)["attrs"]}
-        indexes: list[int] = []
-        for name, value in attrs.items():
-            if kinds[name] == "block":
-                indexes.append(value)
-            elif kinds[name] == "blocks":
-                indexes += value
-        return [self._program.blocks[index] for index in indexes]
 
     def _look(self, fields: Mapping[str, Any]) -> str:
         kind, name = fields["type"], fields["name"]

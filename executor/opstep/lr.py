@@ -25,6 +25,10 @@ class Schedule:
         """Add the ops that compute the rate; `step` is an int64 with one element."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({given})"
+
 
 class Constant(Schedule):
     """Always the same."""

@@ -106,6 +106,11 @@ class GradientMachine:
 
     def feed(self, batch: Mapping[str | Variable, Any]) -> GradientMachine:
         """Take the minibatch that `forward` and `backward` work with; gives the machine itself."""
+        if not isinstance(batch, Mapping):
+            raise Error(
+                "a machine is fed a dict of names and values, "
+                f"not a {type(batch).__name__}: as in batch, end = reader()"
+            )
         fed = {_name(key): value for key, value in batch.items()}
         for name in fed:
             if name in self.connected:
@@ -163,6 +168,9 @@ class GradientMachine:
     def __repr__(self) -> str:
         covered = ", ".join(f"'{model.name}'" for model in self.models)
         return f"<gradient machine for {covered}>"
+
+    def _repr_html_(self) -> str:
+        return tables.machine_table(self)
 
 
 def _add(program: Program, feed: Mapping[Any, Variable], wanted: list[str]) -> list[Variable]:

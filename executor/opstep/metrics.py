@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opstep._core import Error
+from opstep.tables import facts_table
 
 
 class Metric:
@@ -32,6 +33,20 @@ class Metric:
             return f"<{type(self).__name__} {self.value}>"
         except Error:
             return f"<{type(self).__name__} without a value yet>"
+
+    def _facts(self) -> dict[str, Any]:
+        """What a notebook shows."""
+        return {"value": self.value}
+
+    def _repr_html_(self) -> str:
+        try:
+            facts = {
+                name: f"{fact:.6g}" if isinstance(fact, float) else f"{fact:,}"
+                for name, fact in self._facts().items()
+            }
+        except Error:
+            facts = {"value": "none: nothing was appended yet"}
+        return facts_table(type(self).__name__, facts)
 
 
 class Mean(Metric):
@@ -90,6 +105,9 @@ class Accuracy(Metric):
 
     def reset(self) -> None:
         self._right = self._rows = 0
+
+    def _facts(self) -> dict[str, Any]:
+        return {"value": self.value, "right": self._right, "rows": self._rows}
 
 
 class AUC(Metric):
@@ -182,6 +200,9 @@ class PrecisionRecall(Metric):
 
     def reset(self) -> None:
         self._hits = self._said = self._are = self._rows = 0
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self.value._asdict(), "f1": self.f1, "rows": self._rows}
 
 
 def _share(part: int, whole: int) -> float:

@@ -25,6 +25,7 @@ from opstep.pipelines import images as images
 from opstep.pipelines import npy as npy
 from opstep.pipelines import records as records
 from opstep.ragged import Ragged
+from opstep.tables import array_type, facts_table
 
 if TYPE_CHECKING:
     from opstep.loops import ReaderLoop
@@ -36,8 +37,11 @@ class Reader:
     """`passes(n)` gives the minibatches of pass n. Readers made of others share nothing with them:
     each has its own place in the data."""
 
-    def __init__(self, passes: Callable[[int], Iterable[Batch]], endless: bool = False) -> None:
+    def __init__(
+        self, passes: Callable[[int], Iterable[Batch]], endless: bool = False, about: str = ""
+    ) -> None:
         self._passes, self.endless = passes, endless
+        self._about = about or "minibatches that Python makes"
         self._batches: Iterator[Batch] | None = None
         self._ahead: Batch | None = None
         self._pass = 0
@@ -76,13 +80,20 @@ class Reader:
 
     def map(self, change: Callable[[Batch], Batch]) -> Reader:
         """Every minibatch changed by a function."""
-        return Reader(lambda n: (change(batch) for batch in self._passes(n)), self.endless)
+        return Reader(
+            lambda n: (change(batch) for batch in self._passes(n)),
+            self.endless,
+            f"{self._about}, changed",
+        )
 
     def take(self, steps: int) -> Reader:
         """Passes of at most `steps` minibatches."""
         if steps < 1:
             raise Error(f"cannot take {steps} minibatches of a reader: take 1 or more")
-        return Reader(lambda n: islice(self._passes(n), steps))
+        return Reader(
+            lambda n: islice(self._passes(n), steps),
+            about=f"{self._about}, at most {steps:,} minibatches a pass",
+        )
 
     def iterate(
         self, steps: int | None = None, prefetch: int = 2, name: str | None = None
@@ -95,7 +106,21 @@ class Reader:
         """An endless reader: one pass after the other."""
         if self.endless:
             return self
-        return Reader(lambda _: (b for n in count() for b in _checked(self._passes(n))), True)
+        return Reader(
+            lambda _: (b for n in count() for b in _checked(self._passes(n))),
+            endless=True,
+            about=f"{self._about}, over and over",
+        )
+
+    def __repr__(self) -> str:
+        return f"<reader of {self._about}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"gives": self._about, "ends": "never" if self.endless else "after each pass"}
+        facts["passes begun"] = f"{self._pass:,}"
+        for name, value in (self._ahead or {}).items():
+            facts[f"next {name}"] = array_type(value)
+        return facts_table("reader", facts)
 
 
 def _checked(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -124,6 +149,8 @@ def from_arrays(
     With a seed in `shuffle` every pass has an order of its own, the same in every process. The last
     minibatch of a pass has what is left; with `drop_last` it is left out if it is smaller.
     """
+    if not isinstance(arrays, Mapping):
+        raise Error(f"from_arrays needs a dict of names and arrays, not a {type(arrays).__name__}")
     data = {
         name: value if isinstance(value, Ragged) else np.asarray(value)
         for name, value in arrays.items()
@@ -152,7 +179,8 @@ def from_arrays(
             chosen = slice(at, end) if order is None else order[at:end]
             yield {name: array[chosen] for name, array in data.items()}
 
-    return Reader(minibatches)
+    types = (f"{name} {a.dtype}{list(a.shape[1:])}" for name, a in data.items())
+    return Reader(minibatches, about=f"{rows:,} rows, {batch:,} at a time: {', '.join(types)}")
 
 
 def from_generator(make: Callable[[], Iterable[Batch]], endless: bool = False) -> Reader:
@@ -176,6 +204,7 @@ def chain(*readers: Reader) -> Reader:
     return Reader(
         lambda n: (batch for reader in readers for batch in reader._passes(n)),
         endless=readers[-1].endless,
+        about="; then ".join(reader._about for reader in readers),
     )
 
 
@@ -187,6 +216,7 @@ def join(*readers: Reader) -> Reader:
     return Reader(
         lambda n: _side_by_side([reader._passes(n) for reader in readers], readers),
         endless=all(reader.endless for reader in readers),
+        about="; beside them ".join(reader._about for reader in readers),
     )
 
 

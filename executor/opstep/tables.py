@@ -1,45 +1,67 @@
-"""What notebooks show of programs, models and variables: small tables. Everything is escaped."""
+"""What notebooks show of programs, models, variables and what trains them: small tables, with
+pictures of values. Everything is escaped."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opstep.drawing import count
+from opstep.pictures import describe, tensor_html
 from opstep.variable import Parameter, Variable, type_text
 
 if TYPE_CHECKING:
     from opstep.executor import Scope
-    from opstep.machine import OutputModel
+    from opstep.machine import GradientMachine, OutputModel
     from opstep.program import Operator, Program
 
 # A notebook is no place for ten thousand rows: print(program) has them all.
 _ROWS = 200
 
 
+class Html(str):
+    """A cell that is HTML already."""
+
+
 def program_table(program: Program) -> str:
     """One op a row, in the order in which they were made."""
     ops = sorted((op for block in program.blocks for op in block.ops), key=lambda op: op.id)
-    rows = [_op_row(op) for op in ops[:_ROWS]]
-    caption = f"program {program.name}: {_count(len(ops), 'op')}"
-    if len(ops) > _ROWS:
-        caption += f", of which {_ROWS} are shown"
-    return _table(caption, ["#", "op", "takes", "gives", "line"], rows)
+    caption = f"program {program.name}: {count(len(ops), 'op')}{_shown(len(ops))}"
+    return table(caption, ["#", "op", "takes", "gives", "line"], map(_op_row, ops[:_ROWS]))
 
 
 def model_table(model: OutputModel) -> str:
-    """What the model is fed and gives, and its parameters with their values' mean and spread."""
+    """What the model is fed and gives, and its parameters with pictures of their values."""
     block = model.program.global_block()
-    rows = [["fed", name, type_text(block.var(name)), ""] for name in model.feeds]
-    for parameter in model.parameters:
+    rows = [["fed", name, type_text(block.var(name)), "", ""] for name in model.feeds]
+    for parameter in model.parameters[:_ROWS]:
         kind = "parameter" if parameter.trainable else "kept"
-        value = _value_text(parameter, model.scope)
-        rows.append([kind, parameter.name, type_text(parameter), value])
-    rows.append(["output", model.name, type_text(model.output), ""])
-    return _table(f"model {model.name}", ["", "name", "type", "value"], rows)
+        rows.append(
+            [kind, parameter.name, type_text(parameter), *_value_cells(parameter, model.scope)]
+        )
+    rows.append(["output", model.name, type_text(model.output), "", ""])
+    caption = f"model {model.name}{_shown(len(model.parameters))}"
+    return table(caption, ["", "name", "type", "value", ""], rows)
+
+
+def machine_table(machine: GradientMachine) -> str:
+    """What the machine is fed and covers, and the gradients of its last `backward`."""
+    block = machine.program.global_block()
+    rows = [["fed", name, type_text(block.var(name)), "", ""] for name in machine.feeds]
+    for feed, source in machine.connected.items():
+        rows.append(["connected", f"{feed} = {source}", type_text(block.var(source)), "", ""])
+    for model in machine.models:
+        words = "differentiated" if model.name == machine.output else ""
+        rows.append(["output", model.name, type_text(model.output), words, ""])
+    for name, value in list(machine.gradients.items())[:_ROWS]:
+        rows.append(["gradient", f"{name}@grad", array_type(value), *_cells(value)])
+    covered = ", ".join(model.name for model in machine.models)
+    caption = f"gradient machine for {covered}{_shown(len(machine.gradients))}"
+    return table(caption, ["", "name", "type", "value", ""], rows)
 
 
 def variable_table(variable: Variable, scope: Scope) -> str:
@@ -51,21 +73,36 @@ def variable_table(variable: Variable, scope: Scope) -> str:
     if writer is not None:
         rows.append(["made by", f"#{writer.id} {writer.name} ({writer.type})"])
         rows.append(["line", _line(writer)])
-    value = _value_text(variable, scope)
-    if value:
-        rows.append(["value", value])
+    words, picture = _value_cells(variable, scope)
+    if words:
+        rows.append(["value", words])
+    if picture:
+        rows.append(["", picture])
     kind = type(variable).__name__.lower()
-    return _table(f"{kind} {variable.name}", [], rows)
+    return table(f"{kind} {variable.name}", [], rows)
+
+
+def facts_table(caption: str, facts: Mapping[str, Any]) -> str:
+    """Names and what there is to say of each."""
+    return table(caption, [], [[name, str(fact)] for name, fact in facts.items()])
+
+
+def array_type(value: Any) -> str:
+    """`float32[32, 64]`."""
+    array = np.asarray(value)
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 
 def _op_row(op: Operator) -> list[str]:
     block = op.block
     where = f"block {block.index}: " if block.index else ""
-    outputs = [
-        f"{name} {type_text(block.var(name))}" for names in op.outputs.values() for name in names
-    ]
-    inputs = [name for names in op.inputs.values() for name in names]
-    return [str(op.id), f"{where}{op.name}", ", ".join(inputs), ", ".join(outputs), _line(op)]
+    # An op that runs blocks also names variables inside them.
+    inputs, outputs = (
+        [name for names in slots.values() for name in names if block.has_var(name)]
+        for slots in (op.inputs, op.outputs)
+    )
+    gives = ", ".join(f"{name} {type_text(block.var(name))}" for name in outputs)
+    return [str(op.id), f"{where}{op.name}", ", ".join(inputs), gives, _line(op)]
 
 
 def _line(op: Operator) -> str:
@@ -73,26 +110,24 @@ def _line(op: Operator) -> str:
     return f"{os.path.basename(stack[0].file)}:{stack[0].line}" if stack else ""
 
 
-def _value_text(variable: Variable, scope: Scope) -> str:
+def _value_cells(variable: Variable, scope: Scope) -> list[str]:
     if not variable.persistable or variable.name not in scope:
-        return ""
-    value = scope.find(variable)
-    if value.size == 1:
-        return str(value.reshape(-1)[0])
-    if not value.size:
-        return "no elements"
-    numbers = value.astype(np.float64)
-    with np.errstate(all="ignore"):  # an Inf has no spread
-        low, high = numbers.min(), numbers.max()
-        return f"mean {numbers.mean():.4g} std {numbers.std():.4g} [{low:.4g}, {high:.4g}]"
+        return ["", ""]
+    return _cells(scope.find(variable))
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _cells(value: np.ndarray) -> list[str]:
+    """The value in words, and as a picture."""
+    return [describe(value), Html(tensor_html(value))]
 
 
-def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"<table><caption>{escape(caption)}</caption>"]
+def _shown(number: int) -> str:
+    return f", of which {_ROWS} are shown" if number > _ROWS else ""
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    style = "caption-side:top;text-align:left;font-weight:bold;color:inherit;white-space:nowrap"
+    lines = [f'<table><caption style="{style}">{escape(caption)}</caption>']
     if head:
         lines.append(_row("th", head))
     lines += [_row("td", row) for row in rows]
@@ -101,4 +136,8 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 def _row(tag: str, cells: Sequence[str]) -> str:
     style = ' style="text-align:left"'
-    return "<tr>" + "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}{style}>{_cell(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _cell(cell: str) -> str:
+    return str(cell) if isinstance(cell, Html) else escape(cell)

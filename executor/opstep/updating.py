@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from opstep import context, layers
+from opstep import context, layers, tables
 from opstep._core import Error
 from opstep.executor import Executor, Scope
 from opstep.machine import GradientMachine, OutputModel
@@ -25,6 +25,11 @@ class Updater:
     ) -> None:
         """Change the parameters of all models that the machine covers, or with `only` those of the
         model with this output: all others keep every bit."""
+        if not isinstance(machine, GradientMachine):
+            raise Error(
+                "an updater updates the models of a machine: give that, "
+                f"not a {type(machine).__name__}"
+            )
         if not machine.gradients:
             raise Error("there are no gradients to update with: call the machine's backward first")
         chosen = machine.gradients
@@ -56,6 +61,8 @@ class SimpleUpdater(Updater):
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.prefix = f"updater_{next(_numbers)}"
+        self.steps = 0
+        """How often it has updated."""
         self._executor = Executor()
         self._programs: dict[tuple[Scope, tuple[str, ...]], Program] = {}
 
@@ -67,6 +74,7 @@ class SimpleUpdater(Updater):
             _gradient(name): machine.gradients[name] for name in names
         }
         self._executor.run(self._programs[key], feed, scope=machine.scope)
+        self.steps += 1
 
     def _add(self, machine: GradientMachine, names: tuple[str, ...]) -> None:
         program = machine.gradients[names[0]].program
@@ -88,6 +96,19 @@ class SimpleUpdater(Updater):
         if new:
             startup.prune(new).run(scope=machine.scope)
         return main
+
+    def __repr__(self) -> str:
+        return f"<updater {self.prefix} with {type(self.optimizer).__name__}>"
+
+    def _repr_html_(self) -> str:
+        names = [name for _, names in self._programs for name in names]
+        facts = {
+            "optimizer": type(self.optimizer).__name__,
+            "learning rate": self.optimizer.learning_rate,
+            "steps": f"{self.steps:,}",
+            "updates": ", ".join(dict.fromkeys(names)) or "nothing yet",
+        }
+        return tables.facts_table(f"updater {self.prefix}", facts)
 
 
 def updater(optimizer: Optimizer) -> Updater:

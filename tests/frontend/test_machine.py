@@ -277,6 +277,10 @@ def test_wrong_feeds_are_said_in_one_sentence(world: World) -> None:
     assert error_of(machine.backward) == error_of(machine.forward) == missing
     machine.feed({"noise": NOISE[:, :2], "label": ONES})
     assert "'noise'" in error_of(machine.backward)
+    pair = ({"noise": NOISE}, True)  # what a reader gives
+    assert "not a tuple: as in batch, end = reader()" in error_of(
+        lambda: machine.feed(pair)  # type: ignore[arg-type]
+    )
 
 
 def test_what_cannot_be_done_is_said(world: World) -> None:
@@ -287,6 +291,9 @@ def test_what_cannot_be_done_is_said(world: World) -> None:
     machine.feed({"noise": NOISE, "label": ONES}).backward()
     assert f"covers no model 'x', only '{gen.name}', '{disc.name}'" in error_of(
         lambda: updater.update(machine, only="x")
+    )
+    assert "updates the models of a machine: give that, not a OutputModel" in error_of(
+        lambda: updater.update(gen)  # type: ignore[arg-type]
     )
     assert "named by its output, a variable, not by a str" in error_of(
         lambda: opstep.model_of("x")  # type: ignore[arg-type]

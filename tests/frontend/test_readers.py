@@ -113,6 +113,7 @@ def test_minibatches_can_be_fed(world: World) -> None:
     ("make", "message"),
     [
         (lambda: readers.from_arrays({}, 1), "from_arrays was given no array"),
+        (lambda: readers.from_arrays([3], 1), "needs a dict of names and arrays, not a list"),
         (lambda: readers.from_arrays({"x": 3}, 1), "'x' has no rows"),
         (
             lambda: readers.from_arrays({"x": [1, 2], "y": [1]}, 1),

@@ -13,7 +13,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=400)
 options = parser.parse_args()
 
-data = np.load(Path(__file__).resolve().parents[2] / "examples" / "data" / "digits.npz")
+data = np.load(Path(opstep.datasets.__file__).parent / "digits.npz")
 images = (data["images"].reshape(len(data["images"]), 64) / 16).astype(np.float32)
 labels = data["labels"].astype(np.int64).reshape(-1, 1)
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from opstep_server import expr
+from opstep_server.cells import is_cell
 from opstep_server.cli import graph, in_view, margin, render
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
@@ -52,9 +53,10 @@ async def list_(session: Session, args: str) -> None:
         await _show_listing(session, line, last=True)
     elif args.startswith("#"):
         op = await graph.find(session, args)
-        if op.stack:
+        readable = bool(op.stack) and not is_cell(op.stack[0].file)
+        if readable:
             await _show_file(session, op.stack[0].file, op.stack[0].line, asked=True)
-        await _show_listing(session, op.listing_line, last=not op.stack)
+        await _show_listing(session, op.listing_line, last=not readable)
     else:
         await _show_place(session, args)
 
@@ -64,7 +66,9 @@ async def _show_source(session: Session, args: str) -> None:
         await _show_file(session, session.script, 1)
         return
     file, line = session.line_in_view
-    if file:
+    if is_cell(file) and args:
+        raise DebuggerError(f"{file} is a notebook's cell: 'list listing' shows the ops")
+    if file and not is_cell(file):
         await _show_file(session, file, line)
     elif args:
         raise DebuggerError("nobody's line made this op: 'list listing' shows where it stands")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from opstep_server import expr
+from opstep_server.cells import is_cell
 from opstep_server.cli import render
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
@@ -207,9 +208,11 @@ def _listing(session: Session, text: str) -> ListingWhere:
 
 
 def _line(session: Session, file: str, line: int, gradients: bool) -> BreakpointSpec:
-    found = find_file(session, file)
     if line < 1:
         raise DebuggerError(f"there is no line {line}: lines count from 1")
+    if is_cell(file):
+        return BreakpointSpec(SourceWhere(file, line), gradients=gradients)
+    found = find_file(session, file)
     try:
         with open(found, "rb") as lines:
             count = sum(1 for _ in lines)

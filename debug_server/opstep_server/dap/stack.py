@@ -8,6 +8,7 @@ import sysconfig
 from typing import TYPE_CHECKING
 
 from opstep_server import values
+from opstep_server.cells import is_cell
 from opstep_server.dap import types
 from opstep_server.dap.disassembly import address
 from opstep_server.dap.stops import FrameRef, Stop
@@ -69,7 +70,7 @@ class StackView:
         return {
             "id": self._session.stops.frames.add(stop.thread.id, FrameRef(stop, index)),
             "name": f"made in {at.function}",
-            "source": {"name": os.path.basename(at.file), "path": at.file},
+            "source": _source(at.file),
             "line": client.line(at.line),
             "column": client.first_column,
             "presentationHint": "subtle",
@@ -108,18 +109,25 @@ class StackView:
         return shown
 
     def _place(self, stop: Stop, frame: pb.StackFrame) -> tuple[types.Source | None, int]:
-        """The user's line; the listing for an op that has none."""
+        """The user's line; the listing for an op that has none that can be shown."""
         file, line = frame.file, frame.line
         if not file and frame.op.stack:
             file, line = frame.op.stack[0].file, frame.op.stack[0].line
-        if file:
-            return {"name": os.path.basename(file), "path": file}, line
+        if file and not is_cell(file):
+            return _source(file), line
         program = None
         if frame.op.listing_line:
             program = self._session.sources.program(stop.thread.executor, frame.program)
         if program is None:
-            return None, 0
+            return (_source(file), line) if file else (None, 0)
         return self._session.sources.listing(program), frame.op.listing_line
+
+
+def _source(file: str) -> types.Source:
+    """An editor opens the path; a notebook's cell has none."""
+    if is_cell(file):
+        return {"name": file}
+    return {"name": os.path.basename(file), "path": file}
 
 
 def _in_package(file: str) -> bool:

@@ -39,6 +39,12 @@ std::vector<std::string>& PackageFolders() {
   return *folders;
 }
 
+// Gives a file's name for people, or None; unset outside of notebooks.
+py::object& FileNamer() {
+  static auto* namer = new py::object;
+  return *namer;
+}
+
 bool IsUserFile(const std::string& file) {
   // Frozen modules are importlib and runpy; the others run the user's code for a debugger, for
   // `python -m` or at the end of a `with`.
@@ -76,6 +82,10 @@ const Code& Look(PyCodeObject* code) {
     entry.file = std::filesystem::absolute(entry.file).lexically_normal().string();
   }
   entry.user = IsUserFile(entry.file);
+  if (entry.user && FileNamer()) {
+    const py::object name = FileNamer()(entry.file);
+    if (!name.is_none()) entry.file = ToText(name);
+  }
   const char* name = py::hasattr(entry.keep, "co_qualname") ? "co_qualname" : "co_name";
   entry.function = ToText(entry.keep.attr(name));
   return cache.emplace(code, std::move(entry)).first->second;
@@ -144,6 +154,10 @@ void SetUserStack(Program& program, proto::OpDesc& op) {
 void BindStack(py::module_& m) {
   m.def("hide_frames_below", [](std::string folder) {
     PackageFolders().push_back(std::move(folder));
+    Cache().clear();
+  });
+  m.def("set_file_namer", [](py::object namer) {
+    FileNamer() = std::move(namer);
     Cache().clear();
   });
   m.def("user_stack", [] {
