@@ -1,4 +1,4 @@
-"""`merge` and `chain`: one program out of two computes the same bits as both."""
+"""`merge`: one program out of two computes the same bits as both."""
 
 from __future__ import annotations
 
@@ -10,69 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import World
+from nets import (
+    FEED,
+    IMAGES,
+    NETS,
+    conv_net,
+    error_of,
+    mlp,
+    recurrent,
+    trained_apart,
+    training,
+    values,
+)
 
 import opstep
-from opstep import Variable, _core, clipping, initializer, layers, lr, optimizer
-
-RNG = np.random.default_rng(3)
-IMAGES = RNG.random((6, 1, 8, 8), np.float32)
-LABELS = np.arange(6).reshape(6, 1) % 3
-FEED = {"x": IMAGES, "label": LABELS}
-
-
-def mlp(x: Variable) -> Variable:
-    return layers.fc(layers.fc(x, 8, act="tanh"), 3)
-
-
-def conv_net(x: Variable) -> Variable:
-    features = layers.conv2d(x, filters=4, kernel=3, padding="same", bias=False)
-    features = layers.pool2d(layers.batch_norm(features, act="relu"), kernel=2)
-    return layers.fc(layers.dropout(features, 0.3), 3)
-
-
-def recurrent(x: Variable) -> Variable:
-    rows = layers.transpose(layers.reshape(x, [-1, 8, 8]), [1, 0, 2])
-    rnn = layers.Recurrent()
-    with rnn.step():
-        row = rnn.step_input(rows)
-        before = rnn.memory(shape=[5])
-        hidden = layers.fc(layers.concat([row, before], axis=1), size=5, act="tanh")
-        rnn.update(before, hidden)
-        rnn.output(hidden)
-    last = rnn()[-1]
-    last = layers.cond(layers.mean(last) > 0, lambda: last * 2, lambda: last * 3)
-    return layers.fc(last, 3)
-
-
-NETS: list[Callable[[Variable], Variable]] = [mlp, conv_net, recurrent]
-
-
-def training(net: Callable[[Variable], Variable]) -> tuple[Variable, Variable]:
-    x = layers.data("x", [None, 1, 8, 8])
-    label = layers.data("label", [None, 1], "int64")
-    logits = net(x)
-    loss = layers.mean(layers.softmax_with_cross_entropy(logits, label))
-    rate = lr.LinearWarmup(lr.CosineDecay(0.05, steps=20), steps=3)
-    optimizer.Adam(rate, grad_clip=clipping.ClipByGlobalNorm(1.0)).minimize(loss)
-    return logits, loss
-
-
-def values(scope: opstep.Scope) -> dict[str, bytes]:
-    return {n: scope.find(n).tobytes() for n in scope.names() if not n.endswith(".done")}
-
-
-def trained_apart(world: World, loss: Variable, runs: int) -> tuple[list[bytes], dict[str, bytes]]:
-    scope = opstep.Scope()
-    world.exe.run(world.startup, scope=scope)
-    losses = [world.exe.run(world.main, FEED, [loss], scope)[0].tobytes() for _ in range(runs)]
-    return losses, values(scope)
-
-
-def error_of(call: Callable[[], object]) -> str:
-    with pytest.raises(opstep.Error) as caught:
-        call()
-    return str(caught.value)
-
+from opstep import Variable, _core, initializer, layers
 
 # --- merge --------------------------------------------------------------------------------------
 
@@ -330,82 +282,3 @@ def test_parameters_are_loaded_before_the_first_run(world: World, tmp_path: Path
     # Later it changes parameters only.
     opstep.load_params(tmp_path / "params", merged, scopes[1])
     assert scopes[1].find("optimizer_0.step") == 2
-
-
-# --- chain --------------------------------------------------------------------------------------
-
-
-def test_a_chain_computes_one_after_the_other(world: World) -> None:
-    hidden = layers.fc(layers.data("x", [None, 2]), 3, act="tanh")
-    other, startup = opstep.Program("other"), opstep.Program("other_startup")
-    with opstep.program_guard(other, startup):
-        z = layers.data("z", [None, 3])
-        out = layers.fc(z, 1, name="out")
-        layers.cond(layers.mean(out) > 0, lambda: out * 2, lambda: out * 3, name="end")
-    world.exe.run(world.startup)
-    world.exe.run(startup)
-    x = RNG.random((4, 2), np.float32)
-    (middle,) = world.exe.run(world.main, {"x": x}, [hidden])
-    (wanted,) = world.exe.run(other, {"z": middle}, ["end.out"])
-    both = opstep.chain(world.main, other, connect={z: hidden})
-    assert both.name == "main+other" and both._core.feed_names() == ["x"]
-    assert both.run({"x": x}, ["end.out"])[0].tobytes() == wanted.tobytes()
-    assert [op.id for op in both.global_block().ops][: len(world.main.global_block().ops)] == [
-        op.id for op in world.main.global_block().ops
-    ]
-    # Lines stay; the programs as they were.
-    assert both.global_block().ops[-1].stack == other.global_block().ops[-1].stack
-    assert other._core.feed_names() == ["z"]
-
-
-def test_a_chain_of_a_step_with_itself_is_two_steps(world: World) -> None:
-    _, loss = training(conv_net)
-    losses, wanted = trained_apart(world, loss, 2)
-    twice = opstep.chain(world.main, world.main)
-    assert twice._core.feed_names() == ["x", "label"]
-    world.exe.run(world.startup)
-    got = twice.run(FEED, [loss.name, f"{loss.name}_1"])
-    assert [value.tobytes() for value in got] == losses
-    assert values(world.scope) == wanted
-    test = twice.clone(for_test=True)
-    assert not any(op.forward_op for block in test.blocks for op in block.ops)
-    linked = [op for op in twice.global_block().ops if op.forward_op and op.name.endswith("_1")]
-    assert linked and all(op.forward_op.name.endswith("_1") for op in linked)
-
-
-def test_merged_programs_are_chained(world: World) -> None:
-    _, loss = training(mlp)
-    losses, wanted = trained_apart(world, loss, 2)
-    merged = opstep.merge(world.startup, world.main)
-    twice = opstep.chain(merged, merged)
-    got = twice.run(FEED, [loss.name, f"{loss.name}_1"])
-    assert ([value.tobytes() for value in got], values(world.scope)) == (losses, wanted)
-    with opstep.program_guard(opstep.Program("other"), opstep.Program("startup")):
-        with opstep.name_scope("other"):
-            layers.fc(layers.data("z", [None, 2]), 2)
-        other = opstep.merge(
-            opstep.default_startup_program(), opstep.default_main_program(), name="other"
-        )
-    assert "'startup.done' says in both programs" in error_of(lambda: opstep.chain(merged, other))
-
-
-def test_what_cannot_be_chained(world: World) -> None:
-    hidden = layers.fc(layers.data("x", [None, 2]), 3)
-    other = opstep.Program("other")
-    with opstep.program_guard(other, opstep.Program()):
-        z = layers.data("z", [None, 4])
-        layers.relu(z)
-    assert error_of(lambda: opstep.chain(world.main, other, {z: hidden})) == (
-        "cannot connect 'z' to 'fc_0.out': it is float32[?, 4], but 'fc_0.out' is float32[?, 3]"
-    )
-    assert "'y' cannot be connected: program 'other' is not fed it" in error_of(
-        lambda: opstep.chain(world.main, other, {"y": hidden})
-    )
-    assert "'z' cannot be connected to 'no': program 'main' has no such variable" in error_of(
-        lambda: opstep.chain(world.main, other, {z: "no"})
-    )
-    with opstep.program_guard(other, opstep.Program()):
-        layers.relu(layers.data("x", [None, 5]))
-    assert "both programs are fed 'x', but it is float32[?, 2] in 'main'" in error_of(
-        lambda: opstep.chain(world.main, other)
-    )
