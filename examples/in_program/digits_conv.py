@@ -6,24 +6,23 @@ ops. What is written to train.opstep can be run without this file: `opstep run t
 
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 
 import opstep
-from opstep import layers, readers, records
+from opstep import datasets, layers, readers, records
 
 EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
 BAR = 0.98
 
-digits = np.load(Path(__file__).parents[1] / "data" / "digits.npz")
-order = np.random.default_rng(0).permutation(len(digits["labels"]))
-images, labels = digits["images"][order], digits["labels"].reshape(-1, 1)[order].astype(np.int64)
+# The data as record files, 1,437 images to learn from and 360 to test with.
 folder = tempfile.TemporaryDirectory()
-for name, rows in (("train", slice(1437)), ("test", slice(1437, None))):
-    fields = {"image": (images.dtype.name, [8, 8]), "label": ("int64", [1])}
-    with records.Writer(f"{folder.name}/{name}.rec", fields) as writer:
-        writer.write_batch(image=images[rows], label=labels[rows])
+for part in ("train", "test"):
+    fields = {"image": ("uint8", [8, 8]), "label": ("int64", [1])}
+    with records.Writer(f"{folder.name}/{part}.rec", fields) as writer:
+        for batch in datasets.digits(part):
+            pixels = (batch["x"] * 16).astype(np.uint8).reshape(-1, 8, 8)
+            writer.write_batch(image=pixels, label=batch["label"])
 
 
 def prepared(image, label):

@@ -6,26 +6,24 @@ Python in the loop: `exe.run` is called once.
 
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 
 import opstep
-from opstep import layers, readers, records
+from opstep import datasets, layers, readers, records
 
 EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 BAR = 0.33  # share of the variance that must be explained, on images not learned from
 
 # The data as record files, 1,437 images to learn from and 360 to test with.
-digits = np.load(Path(__file__).parents[1] / "data" / "digits.npz")
-order = np.random.default_rng(0).permutation(len(digits["labels"]))
-images = digits["images"].reshape(-1, 64)[order].astype(np.float32) / 16
-upper, lower = images[:, :32], images[:, 32:]
 folder = tempfile.TemporaryDirectory()
-for name, rows in (("train", slice(1437)), ("test", slice(1437, None))):
+halves = {}
+for part in ("train", "test"):
+    (images,) = (batch["x"].reshape(-1, 64) for batch in datasets.digits(part, batch=1437))
+    halves[part] = images[:, :32], images[:, 32:]
     fields = {"x": ("float32", [32]), "y": ("float32", [32])}
-    with records.Writer(f"{folder.name}/{name}.rec", fields) as writer:
-        writer.write_batch(x=upper[rows], y=lower[rows])
+    with records.Writer(f"{folder.name}/{part}.rec", fields) as writer:
+        writer.write_batch(x=halves[part][0], y=halves[part][1])
 train = readers.records(f"{folder.name}/train.rec").shuffle(1437).batch(96).repeat(EPOCHS)
 test = readers.records(f"{folder.name}/test.rec").batch(360)
 
@@ -50,7 +48,7 @@ exe.run(startup)
 (values,) = exe.run(main, fetch_list=[losses])
 if len(values):
     print("test loss", *(f"{value:.5f}" for value in values))
-truth = lower[1437:]
+truth = halves["test"][1]
 last = values[-1] if len(values) else np.inf
 explained = 1 - last * truth.size / ((truth - truth.mean(axis=0)) ** 2).sum()
 print(f"explained variance {explained:.1%}")
