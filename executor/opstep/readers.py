@@ -179,8 +179,14 @@ def from_arrays(
             chosen = slice(at, end) if order is None else order[at:end]
             yield {name: array[chosen] for name, array in data.items()}
 
-    types = (f"{name} {a.dtype}{list(a.shape[1:])}" for name, a in data.items())
+    types = (f"{name} {_row_type(array)}" for name, array in data.items())
     return Reader(minibatches, about=f"{rows:,} rows, {batch:,} at a time: {', '.join(types)}")
+
+
+def _row_type(array: np.ndarray | Ragged) -> str:
+    if isinstance(array, Ragged):
+        return f"{array.dtype}{list(array.values.shape[1:])} in sequences"
+    return f"{array.dtype}{list(array.shape[1:])}"
 
 
 def from_generator(make: Callable[[], Iterable[Batch]], endless: bool = False) -> Reader:

@@ -12,6 +12,7 @@ import numpy as np
 
 from opstep.drawing import count
 from opstep.pictures import describe, tensor_html
+from opstep.ragged import Ragged
 from opstep.variable import Parameter, Variable, type_text
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def facts_table(caption: str, facts: Mapping[str, Any]) -> str:
 
 def array_type(value: Any) -> str:
     """`float32[32, 64]`."""
+    if isinstance(value, Ragged):
+        return f"{array_type(value.values)} in {len(value):,} sequences"
     array = np.asarray(value)
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 

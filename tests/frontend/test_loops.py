@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def plain(x: Variable, label: Variable) -> Variable:
 
 def conv(x: Variable, label: Variable) -> Variable:
     image = layers.reshape(x, [-1, 1, 3, 4])
-    hidden = layers.batch_norm(layers.conv2d(image, num_filters=4, filter_size=3, padding=1))
+    hidden = layers.batch_norm(layers.conv2d(image, filters=4, kernel=3, padding="same"))
     hidden = layers.dropout(layers.relu(hidden), 0.3)
     scores = layers.fc(layers.flatten(hidden), size=3)
     return layers.mean(layers.softmax_with_cross_entropy(scores, label))
@@ -202,7 +203,7 @@ def test_fetches_every_nth_value_and_the_latest(data: Path) -> None:
     main, startup = opstep.Program(), opstep.Program()
     with opstep.program_guard(main, startup):
         with (loop := readers.records(data).batch(10).iterate()) as (x, label):
-            sums = loop.fetch(layers.reduce_sum(x, axis=0), every=3, name="sums")
+            sums = loop.fetch(layers.reduce_sum(x, axes=[0]), every=3, name="sums")
     exe, scope = opstep.Executor(), opstep.Scope()
     exe.run(startup, scope=scope)
     (values,) = exe.run(main, fetch_list=[sums], scope=scope)
@@ -332,7 +333,8 @@ def test_data_of_another_process_are_asked_for(data: Path) -> None:
     exe, scope = opstep.Executor(), opstep.Scope()
     exe.run(startup, scope=scope)
     exe.run(saved, scope=scope)  # it is still the same process
-    del reader, main
+    del reader, main, x
+    gc.collect()
     with pytest.raises(opstep.Error, match="from Python code that this process does not have"):
         exe.run(saved, scope=scope)
 
