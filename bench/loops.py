@@ -108,9 +108,7 @@ def _hidden() -> Row:
 
         return timed
 
-    times = interleaved(
-        {"bare": run, "ahead": slowly(ahead), "behind": slowly(behind)}, seconds=2
-    )
+    times = interleaved({"bare": run, "ahead": slowly(ahead), "behind": slowly(behind)}, seconds=2)
     ratio = times["bare"] / times["ahead"]
     print(
         f"reader of half a step: step {times['bare'] / steps * 1e3:.2f} ms, read ahead "

@@ -49,14 +49,13 @@ def network(x, label):
 
 
 main, startup = opstep.Program("digits_conv"), opstep.Program("startup")
-with opstep.program_guard(main, startup):
-    with (loop := train.iterate()) as (x, label):
-        loss, accuracy = network(x, label)
-        losses = loop.fetch(loss, every=44, name="loss")
-        with loop.every(44):
-            right = loop.evaluate(test, accuracy)
-            rights = loop.fetch(right, name="test_accuracy")
-            loop.stop_when(layers.less_than(0.992, right))
+with opstep.program_guard(main, startup), (loop := train.iterate()) as (x, label):
+    loss, accuracy = network(x, label)
+    losses = loop.fetch(loss, every=44, name="loss")
+    with loop.every(44):
+        right = loop.evaluate(test, accuracy)
+        rights = loop.fetch(right, name="test_accuracy")
+        loop.stop_when(layers.less_than(0.992, right))
 
 whole = opstep.merge(startup, main)
 whole.save(f"{folder.name}/train.opstep")

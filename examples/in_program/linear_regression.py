@@ -37,11 +37,10 @@ def network(x, y):
 
 
 main, startup = opstep.Program("linear_regression"), opstep.Program("startup")
-with opstep.program_guard(main, startup):
-    with (loop := train.iterate()) as (x, y):
-        loss = network(x, y)
-        with loop.every(10 * 15):
-            losses = loop.fetch(loop.evaluate(test, loss), name="test_loss")
+with opstep.program_guard(main, startup), (loop := train.iterate()) as (x, y):
+    loss = network(x, y)
+    with loop.every(10 * 15):
+        losses = loop.fetch(loop.evaluate(test, loss), name="test_loss")
 
 exe = opstep.Executor()
 exe.run(startup)

@@ -17,9 +17,7 @@ SYMBOLS, HIDDEN = 4, 24
 # 1,024 sequences of 3 to 8 symbols to learn from, and 500 others to test with.
 folder = tempfile.TemporaryDirectory()
 for name, count, seed in (("train", 1024, 1), ("test", 500, 2)):
-    data = datasets.sequences(
-        count, steps=8, shortest=3, symbols=SYMBOLS, seed=seed, batch=count
-    )
+    data = datasets.sequences(count, steps=8, shortest=3, symbols=SYMBOLS, seed=seed, batch=count)
     fields = {"x": ("int64", [None]), "label": ("int64", [1])}
     with records.Writer(f"{folder.name}/{name}.rec", fields) as writer:
         for batch in data:
@@ -47,11 +45,10 @@ def network(x, label):
 
 
 main, startup = opstep.Program("sequences"), opstep.Program("startup")
-with opstep.program_guard(main, startup):
-    with (loop := train.iterate()) as (x, label):
-        loss, accuracy = network(x, label)
-        with loop.every(4 * 16):
-            rights = loop.fetch(loop.evaluate(test, accuracy), name="test_accuracy")
+with opstep.program_guard(main, startup), (loop := train.iterate()) as (x, label):
+    loss, accuracy = network(x, label)
+    with loop.every(4 * 16):
+        rights = loop.fetch(loop.evaluate(test, accuracy), name="test_accuracy")
 
 exe = opstep.Executor()
 exe.run(startup)

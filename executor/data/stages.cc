@@ -76,8 +76,8 @@ void BatchSource::Put(size_t field, const std::vector<SourceRecord>& records,
     longest = std::max(longest, value.dims[0]);
   }
   const int64_t rows = ragged ? offsets.back() : static_cast<int64_t>(records.size());
-  Tensor& all = batch.emplace_back(
-      Tensor::Allocate({first.dtype, Behind(rows, first.dims, ragged ? 1 : 0)}));
+  Tensor& all =
+      batch.emplace_back(Tensor::Allocate({first.dtype, Behind(rows, first.dims, ragged ? 1 : 0)}));
   char* to = all.as<char>();
   for (const SourceRecord& record : records) {
     const Tensor& value = record[field];

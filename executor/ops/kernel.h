@@ -14,8 +14,8 @@ namespace opstep {
 class KernelContext;
 using KernelFn = void (*)(KernelContext&);
 
-// A block that runs apart from the run that it stands in, in memory of its own, on any one thread at
-// a time.
+// A block that runs apart from the run that it stands in, in memory of its own, on any one thread
+// at a time.
 class DetachedBlock {
  public:
   virtual ~DetachedBlock() = default;

@@ -38,13 +38,13 @@ struct State {
 void Run(KernelContext& ctx) {
   const State& s = ctx.state<State>();
   const std::shared_ptr<Source> from = ReaderOf(ctx.in(0));
-  OPSTEP_CHECK(from->fields().size() == s.values.size(), "the records have ",
-               from->fields().size(), " values but the block takes ", s.values.size());
+  OPSTEP_CHECK(from->fields().size() == s.values.size(), "the records have ", from->fields().size(),
+               " values but the block takes ", s.values.size());
   std::vector<SourceField> fields;
   for (size_t i = 0; i < s.fields.size(); ++i) fields.push_back({s.fields[i], s.types[i]});
   SetReader(ctx.out(ctx.n_out() - 1),
-            std::make_shared<MapSource>(
-                from, ctx.runner().Detach(s.block, s.values, s.results), std::move(fields)));
+            std::make_shared<MapSource>(from, ctx.runner().Detach(s.block, s.values, s.results),
+                                        std::move(fields)));
 }
 
 const bool kMapReader =
@@ -66,18 +66,20 @@ const bool kMapReader =
         .ShapesBlocks()
         .OwnTest()
         .Shape([](ShapeContext& ctx) {
-          OPSTEP_CHECK(
-              ctx.op().Strings("fields").size() == ctx.op().Inputs("results").size() &&
-                  !ctx.op().Strings("fields").empty(),
-              "there are ", ctx.op().Strings("fields").size(), " names for ",
-              ctx.op().Inputs("results").size(), " results: each result is a field, and there is ",
-              "one at least");
+          OPSTEP_CHECK(ctx.op().Strings("fields").size() == ctx.op().Inputs("results").size() &&
+                           !ctx.op().Strings("fields").empty(),
+                       "there are ", ctx.op().Strings("fields").size(), " names for ",
+                       ctx.op().Inputs("results").size(),
+                       " results: each result is a field, and there is ", "one at least");
           ctx.set_out(ctx.n_out() - 1, {DType::kUInt8, {}});
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const OpView& op = ctx.op();
-          State state{op.Block("block"), op.Outputs("values"), op.Inputs("results"),
-                      op.Strings("fields"), {}};
+          State state{op.Block("block"),
+                      op.Outputs("values"),
+                      op.Inputs("results"),
+                      op.Strings("fields"),
+                      {}};
           for (int i = 1; i < ctx.n_in(); ++i) state.types.push_back(ctx.in(i));
           return WithState(Run, std::move(state));
         })

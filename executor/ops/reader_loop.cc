@@ -89,7 +89,8 @@ void Run(KernelContext& ctx) {
 void Shape(ShapeContext& ctx) {
   const OpView& op = ctx.op();
   const int n = CountOf(op.Outputs("values"));
-  OPSTEP_CHECK(n > 1, "it hands ", n, " values to its block: the values of a record and the number "
+  OPSTEP_CHECK(n > 1, "it hands ", n,
+               " values to its block: the values of a record and the number "
                "of the iteration are needed");
   const int stop = ctx.n_in() - 1;
   if (!op.Input("stop").empty() && ctx.in(stop).dtype != DType::kNone) {
@@ -138,9 +139,9 @@ const bool kReaderLoop =
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const OpView& op = ctx.op();
-          return WithState(Run, State{op.Block("block"), op.Int("steps"),
-                                      CountOf(op.Outputs("values")),
-                                      op.Input("stop").empty() ? -1 : ctx.n_in() - 1});
+          return WithState(Run,
+                           State{op.Block("block"), op.Int("steps"), CountOf(op.Outputs("values")),
+                                 op.Input("stop").empty() ? -1 : ctx.n_in() - 1});
         })
         .Register();
 

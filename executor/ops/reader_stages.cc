@@ -70,21 +70,20 @@ void RunStage(KernelContext& ctx) {
   SetReader(ctx.out(0), std::make_shared<Stage>(ReaderOf(ctx.in(0)), ctx.state<int64_t>()));
 }
 
-const bool kRepeatReader =
-    Op("repeat_reader")
-        .Doc("Goes through the records several times, as one pass.")
-        .In("reader", "gives the records of a pass", kEvery)
-        .Reader()
-        .Attr(IntAttr("times", 0), "how often; 0 for ever")
-        .Out("out", "gives the records of all passes", kEvery)
-        .Reader()
-        .SideEffect()
-        .OwnTest()
-        .Shape(ReaderShape)
-        .Prepare([](const PrepareContext& ctx) {
-          return WithState(RunStage<RepeatSource>, ctx.op().Int("times"));
-        })
-        .Register();
+const bool kRepeatReader = Op("repeat_reader")
+                               .Doc("Goes through the records several times, as one pass.")
+                               .In("reader", "gives the records of a pass", kEvery)
+                               .Reader()
+                               .Attr(IntAttr("times", 0), "how often; 0 for ever")
+                               .Out("out", "gives the records of all passes", kEvery)
+                               .Reader()
+                               .SideEffect()
+                               .OwnTest()
+                               .Shape(ReaderShape)
+                               .Prepare([](const PrepareContext& ctx) {
+                                 return WithState(RunStage<RepeatSource>, ctx.op().Int("times"));
+                               })
+                               .Register();
 
 const bool kPrefetchReader =
     Op("prefetch_reader")

@@ -84,7 +84,9 @@ def _field_of(name: str, value: Any) -> Field:
         dtype = _core.dtype_name(values.dtype)
         return Field(name, dtype, (None, *values.shape[1:]), value.lod_level)
     array = np.asarray(value)
-    return Field(name, _core.dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ())
+    return Field(
+        name, _core.dtype_name(array.dtype), (None, *array.shape[1:]) if array.ndim else ()
+    )
 
 
 def _parts(field: Field) -> list[tuple[str, str, tuple[int | None, ...]]]:

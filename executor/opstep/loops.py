@@ -68,9 +68,7 @@ class ReaderLoop:
             if field.lod_level:
                 from opstep import ragged
 
-                value = ragged.declare(
-                    self._body, name, field.shape, field.dtype, field.lod_level
-                )
+                value = ragged.declare(self._body, name, field.shape, field.dtype, field.lod_level)
                 self._values.append(value)
                 for level in value.lod:
                     self._values += level

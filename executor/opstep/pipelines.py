@@ -24,7 +24,7 @@ from opstep.variable import Variable
 
 if TYPE_CHECKING:
     from opstep.loops import ReaderLoop
-    from opstep.readers import Batch, Reader
+    from opstep.readers import Batch
 
 Path = str | os.PathLike[str]
 
@@ -275,9 +275,7 @@ def npy(*paths: Path, **fields: Path | Sequence[Path]) -> Pipeline:
     return _of_files(ops.read_npy, _core.open_npy(**attrs), **attrs)
 
 
-def csv(
-    paths: Path | Sequence[Path], fields: Sequence[str] = (), delimiter: str = ","
-) -> Pipeline:
+def csv(paths: Path | Sequence[Path], fields: Sequence[str] = (), delimiter: str = ",") -> Pipeline:
     """Lines of numbers in .csv files whose first line names the columns, which `fields` puts
     together: `["x=a,b,c", "label:int64"]`. Without it each column is a field."""
     attrs = {"paths": _paths(paths), "fields": list(fields), "delimiter": delimiter}

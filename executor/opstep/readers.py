@@ -20,10 +20,7 @@ import numpy as np
 
 from opstep._core import Error
 from opstep.feeders import of_reader
-from opstep.pipelines import csv as csv
-from opstep.pipelines import images as images
-from opstep.pipelines import npy as npy
-from opstep.pipelines import records as records
+from opstep.pipelines import csv as csv, images as images, npy as npy, records as records
 from opstep.ragged import Ragged
 from opstep.tables import array_type, facts_table
 

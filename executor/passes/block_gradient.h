@@ -19,10 +19,10 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 
-// Computes the gradients of one block's ops, in reverse. For the loss's own block they follow in the
-// block itself and read the forward values where they are. For the body of a loop or branch they go
-// to a block of their own, which runs later: the values that it needs are pushed to stacks as the
-// forward block runs, and popped.
+// Computes the gradients of one block's ops, in reverse. For the loss's own block they follow in
+// the block itself and read the forward values where they are. For the body of a loop or branch
+// they go to a block of their own, which runs later: the values that it needs are pushed to stacks
+// as the forward block runs, and popped.
 class BlockGradient {
  public:
   using Seeds = std::vector<std::pair<std::string, std::string>>;

@@ -294,10 +294,10 @@ class Compiler {
     }
     for (const uint32_t slot : defined_) {
       const SlotPlan& plan = plan_->slots[slot];
-      OPSTEP_CHECK(
-          before.count(slot) != 0 || plan_->Inside(plan.block, child) ||
-              plan.storage != Storage::kArena,
-          "'", plan.name, "' is written only inside a block that may not run: assign to it before");
+      OPSTEP_CHECK(before.count(slot) != 0 || plan_->Inside(plan.block, child) ||
+                       plan.storage != Storage::kArena,
+                   "'", plan.name,
+                   "' is written only inside a block that may not run: assign to it before");
     }
     defined_ = std::move(before);
   }

@@ -63,8 +63,8 @@ void Constants::Fold(int block, const proto::OpDesc& op, const std::vector<Arg>&
   for (const uint32_t slot : ins) {
     const auto known = typing_.constants.find(slot);
     tensors.push_back(known != typing_.constants.end() ? known->second
-                      : slot == 0                    ? Tensor()
-                                                     : Tensor(typing_.slots[slot].type));
+                      : slot == 0                      ? Tensor()
+                                                       : Tensor(typing_.slots[slot].type));
   }
   for (const uint32_t slot : outs)
     tensors.push_back(slot == 0 ? Tensor() : Tensor::Allocate(typing_.slots[slot].type));

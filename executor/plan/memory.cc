@@ -246,8 +246,6 @@ class Planner {
 
 }  // namespace
 
-void PlanMemory(const Plan& plan, int block, Typing& typing) {
-  Planner(plan, block, typing).Run();
-}
+void PlanMemory(const Plan& plan, int block, Typing& typing) { Planner(plan, block, typing).Run(); }
 
 }  // namespace opstep

@@ -101,12 +101,13 @@ struct Typing {
   std::unordered_map<uint32_t, Kernel> folded;
   size_t fast_bytes = 0;
   size_t inspect_bytes = 0;
-  // By slot and rows: what a resized block saved on a stack, for the block that takes it from there.
+  // By slot and rows: what a resized block saved on a stack, for the block that takes it from
+  // there.
   mutable std::map<std::pair<uint32_t, std::vector<int64_t>>, VarType> saved_types;
 };
 
-// A resized block, and the blocks in it, for one number of rows; or a shaped one for some types, with
-// memory of its own. Of a shaped one the slots are all of the plan's; only those of the block
+// A resized block, and the blocks in it, for one number of rows; or a shaped one for some types,
+// with memory of its own. Of a shaped one the slots are all of the plan's; only those of the block
 // and of blocks in it mean something.
 struct Variant : Typing {
   uint64_t id = 0;  // unique in the process

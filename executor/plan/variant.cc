@@ -76,8 +76,7 @@ class Specializer {
   static void CheckDeclared(const SlotPlan& slot, const VarType& type) {
     const Dims &declared = slot.type.dims, &dims = type.dims;
     bool fits = type.dtype == slot.type.dtype && dims.rank() == declared.rank();
-    for (int i = 0; fits && i < dims.rank(); ++i)
-      fits = declared[i] < 0 || declared[i] == dims[i];
+    for (int i = 0; fits && i < dims.rank(); ++i) fits = declared[i] < 0 || declared[i] == dims[i];
     OPSTEP_CHECK(fits, "'", slot.name, "' is ", slot.type.ToString(), " in the program, but ",
                  type.ToString(), " came");
   }

@@ -180,8 +180,8 @@ void Frame::ResizeBlock(int block, int64_t rows) {
   for (int b = plan_->blocks[block].parent; b >= 0; b = plan_->blocks[b].parent)
     key.rows.push_back(rows_[b]);
   rows_[block] = rows;
-  UseVariant(block, plan_->VariantOf(
-                        block, key, [this](uint32_t slot) { return slots_[slot].type(); }));
+  UseVariant(block,
+             plan_->VariantOf(block, key, [this](uint32_t slot) { return slots_[slot].type(); }));
 }
 
 void Frame::ShapeBlock(int block, std::span<const VarType> types) {
@@ -190,8 +190,8 @@ void Frame::ShapeBlock(int block, std::span<const VarType> types) {
   const int around = plan_->blocks[parent].shaped;
   Plan::VariantKey key{{}, {types.begin(), types.end()}, around < 0 ? nullptr : variants_[around]};
   for (int b = parent; b >= 0; b = plan_->blocks[b].parent) key.rows.push_back(rows_[b]);
-  UseVariant(block, plan_->VariantOf(
-                        block, key, [this](uint32_t slot) { return slots_[slot].type(); }));
+  UseVariant(block,
+             plan_->VariantOf(block, key, [this](uint32_t slot) { return slots_[slot].type(); }));
 }
 
 void Frame::UseVariant(int block, std::shared_ptr<const Variant> variant) {
@@ -241,8 +241,8 @@ void Frame::UseShape(int block, PlanShape shape) {
   for (const uint32_t index : slots_of_block_[block]) {
     const SlotPlan& slot = typing.slots[index];
     if (slot.storage != Storage::kArena) continue;  // handed to the block, or constant here
-    slots_[index].data = static_cast<char*>(arena.memory.get()) +
-                         (fast ? slot.fast_offset : slot.inspect_offset);
+    slots_[index].data =
+        static_cast<char*>(arena.memory.get()) + (fast ? slot.fast_offset : slot.inspect_offset);
   }
   shapes_[block] = shape;
   bound_[block] = true;

@@ -241,9 +241,8 @@ def test_map_runs_layers_on_each_record(data: Path) -> None:
     np.testing.assert_array_equal(first["both"][:, :12], original["x"] * 2)
     np.testing.assert_array_equal(first["both"][:, 12:], original["label"])
     main, startup = opstep.Program(), opstep.Program()
-    with opstep.program_guard(main, startup):
-        with (loop := reader.iterate()) as (both,):
-            sums = loop.fetch(layers.reduce_sum(both))
+    with opstep.program_guard(main, startup), (loop := reader.iterate()) as (both,):
+        sums = loop.fetch(layers.reduce_sum(both))
     exe, scope = opstep.Executor(), opstep.Scope()
     exe.run(startup, scope=scope)
     (values,) = exe.run(main, fetch_list=[sums], scope=scope)
@@ -285,9 +284,8 @@ def test_a_saved_program_trains_the_same_way(data: Path, tmp_path: Path) -> None
 
 def run_loop(reader: Pipeline | readers.Reader) -> None:
     main, startup = opstep.Program(), opstep.Program()
-    with opstep.program_guard(main, startup):
-        with reader.iterate() as (x, *_):
-            layers.reduce_sum(layers.fc(x, size=2))
+    with opstep.program_guard(main, startup), reader.iterate() as (x, *_):
+        layers.reduce_sum(layers.fc(x, size=2))
     exe, scope = opstep.Executor(), opstep.Scope()
     exe.run(startup, scope=scope)
     exe.run(main, scope=scope)
@@ -326,9 +324,8 @@ def test_a_file_that_is_gone_is_named(data: Path) -> None:
 def test_data_of_another_process_are_asked_for(data: Path) -> None:
     reader = readers.from_arrays({"x": np.zeros((4, 3), np.float32)}, batch=2)
     main, startup = opstep.Program(), opstep.Program()
-    with opstep.program_guard(main, startup):
-        with reader.iterate() as (x,):
-            layers.reduce_sum(x)
+    with opstep.program_guard(main, startup), reader.iterate() as (x,):
+        layers.reduce_sum(x)
     saved = opstep.Program.from_bytes(main.to_bytes())
     exe, scope = opstep.Executor(), opstep.Scope()
     exe.run(startup, scope=scope)
@@ -377,9 +374,8 @@ def test_the_inside_is_for_the_inside(data: Path) -> None:
 def test_an_error_inside_leaves_no_half_loop(data: Path) -> None:
     main, startup = opstep.Program(), opstep.Program()
     with opstep.program_guard(main, startup):
-        with pytest.raises(ZeroDivisionError):
-            with readers.records(data).batch(4).iterate():
-                raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError), readers.records(data).batch(4).iterate():
+            raise ZeroDivisionError
         assert main.current_block().index == 0
         layers.fill([1], 1.0)
     assert "reader_loop(" not in str(main)

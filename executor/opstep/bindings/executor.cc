@@ -18,8 +18,8 @@ py::list ToArrays(const std::vector<Tensor>& tensors) {
   py::list out(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dtype == DType::kNone) {  // a reader
-      out[i] = py::cast(std::shared_ptr<Source>(tensors[i].owner,
-                                                static_cast<Source*>(tensors[i].data)));
+      out[i] = py::cast(
+          std::shared_ptr<Source>(tensors[i].owner, static_cast<Source*>(tensors[i].data)));
     } else {
       out[i] = ToArray(tensors[i]);
     }

@@ -20,8 +20,8 @@ class PythonSource final : public Source {
       object_ = py::reinterpret_borrow<py::object>(lookup)(number);
       for (const py::handle field : object_.attr("fields")) {
         const auto parts = py::cast<py::tuple>(field);
-        fields_.push_back({py::cast<std::string>(parts[0]),
-                           {ToDType(parts[1]), Dims(ToDims(parts[2]))}});
+        fields_.push_back(
+            {py::cast<std::string>(parts[0]), {ToDType(parts[1]), Dims(ToDims(parts[2]))}});
       }
     });
     Restart(0);
