@@ -3,17 +3,18 @@
 import sys
 
 import opstep
-from opstep import datasets, layers, metrics
+from opstep import datasets, layers, metrics, pictures
 
-EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+EPOCHS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 12)
 BAR = 0.95
 SYMBOLS, HIDDEN = 4, 24
 
-# 1,024 sequences of 3 to 8 symbols to learn from, and 500 others to test with.
+# %% The data: 1,024 sequences of 3 to 8 symbols to learn from, and 500 others to test with.
 data = {"steps": 8, "shortest": 3, "symbols": SYMBOLS}
 train = datasets.sequences(1024, **data, seed=1, batch=64, shuffle=0)
 test = datasets.sequences(500, **data, seed=2, batch=500)
 
+# %% The model.
 main, startup = opstep.Program("sequences"), opstep.Program("startup")
 with opstep.program_guard(main, startup):
     x = layers.data("x", shape=[None], dtype="int64", lod_level=1)
@@ -32,18 +33,26 @@ with opstep.program_guard(main, startup):
     loss = layers.mean(layers.softmax_with_cross_entropy(scores, label))
     opstep.optimizer.Adam(0.01).minimize(loss)
 judge = main.clone(for_test=True)
+judge
 
+# %% The training.
 exe = opstep.Executor()
 exe.run(startup)
+losses = []
 for epoch in range(1, EPOCHS + 1):
     for batch in train:
         (loss_now,) = exe.run(main, batch, [loss])
+        losses.append(loss_now)
     if epoch % 4 == 0:
         print(f"epoch {epoch:2}: loss {loss_now:.4f}")
+pictures.curve(losses, title="loss")
 
+# %% How good it is, on sequences that it did not learn from.
 accuracy = metrics.Accuracy()
 for batch in test:
     (given,) = exe.run(judge, batch, [scores])
     accuracy.append(given, batch["label"])
 print(f"test accuracy {accuracy.value:.1%}")
-sys.exit(0 if accuracy.value >= BAR else 1)
+if not accuracy.value >= BAR:
+    sys.exit(f"that is less than {BAR:.0%}")
+accuracy

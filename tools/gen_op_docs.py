@@ -58,7 +58,8 @@ def _slot_row(kind: str, slot: dict[str, Any]) -> str:
     if slot["inplace_of"]:
         notes.append(f"may take the memory of {slot['inplace_of']}")
     meaning = "; ".join([slot["doc"], *notes])
-    return f"| {kind} | `{slot['name']}` | {', '.join(slot['dtypes'])} | {_cell(meaning)} |"
+    types = ", ".join(slot["dtypes"]) if slot["kind"] == "tensor" else slot["kind"]
+    return f"| {kind} | `{slot['name']}` | {types} | {_cell(meaning)} |"
 
 
 def _attr_row(attr: dict[str, Any]) -> str:

@@ -10,12 +10,12 @@ import tempfile
 import numpy as np
 
 import opstep
-from opstep import datasets, layers, readers, records
+from opstep import datasets, layers, pictures, readers, records
 
-EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+EPOCHS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 12)
 BAR = 0.98
 
-# The data as record files, 1,437 images to learn from and 360 to test with.
+# %% The data as record files, 1,437 images to learn from and 360 to test with.
 folder = tempfile.TemporaryDirectory()
 for part in ("train", "test"):
     fields = {"image": ("uint8", [8, 8]), "label": ("int64", [1])}
@@ -36,6 +36,7 @@ train = train.batch(32, drop_last=True).repeat(EPOCHS)
 test = readers.records(f"{folder.name}/test.rec").map(prepared).batch(90)
 
 
+# %% The program.
 def network(x, label):
     features = layers.conv2d(x, filters=16, kernel=3, padding="same", bias=False)
     features = layers.pool2d(layers.batch_norm(features, act="relu"), kernel=2)
@@ -56,11 +57,15 @@ with opstep.program_guard(main, startup), (loop := train.iterate()) as (x, label
         right = loop.evaluate(test, accuracy)
         rights = loop.fetch(right, name="test_accuracy")
         loop.stop_when(layers.less_than(0.992, right))
+main
 
+# %% The training: one run, of a program that also gives the parameters their first values.
 whole = opstep.merge(startup, main)
 whole.save(f"{folder.name}/train.opstep")
 exe = opstep.Executor()
 passes, accuracies = exe.run(whole, fetch_list=[losses, rights])
 for epoch, (value, share) in enumerate(zip(passes, accuracies, strict=True), 1):
     print(f"epoch {epoch:2}: loss {value:.4f}, test accuracy {share:.1%}")
-sys.exit(0 if len(accuracies) and accuracies[-1] >= BAR else 1)
+if not (len(accuracies) and accuracies[-1] >= BAR):
+    sys.exit(f"that is less than {BAR:.0%}")
+pictures.curve({"loss": passes, "test accuracy": accuracies}, title="by passes")

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 
 import opstep
-from opstep import layers, readers
+from opstep import layers, pictures, readers
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
+STEPS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 1500)
 BAR = 0.1  # how far the points' distance from the middle may be off, in mean and in spread
 ROWS, RADIUS, WIDTH = 128, 2.0, 0.1
 
@@ -27,6 +27,7 @@ def ring(step):
     }
 
 
+# %% The two models.
 models, startup = opstep.Program("models"), opstep.Program("startup")
 with opstep.program_guard(models, startup):
     noise = layers.data("noise", shape=[None, 4])
@@ -44,6 +45,7 @@ with opstep.program_guard(models, startup):
 
     generator, judge = opstep.model_of(fake), opstep.model_of(loss)
 
+# %% The machines that compute them, and what updates them.
 drawing, judging = opstep.gradient_machine(generator), opstep.gradient_machine(judge)
 both = opstep.compose(generator, judge, connect={points: fake})
 judge_updater = opstep.updater(opstep.optimizer.Adam(0.002, beta1=0.5))
@@ -65,19 +67,23 @@ def step(seen, noise_now):
     return judge_loss, generator_loss
 
 
+# %% The program: a loop whose block has one step of each.
 main = opstep.Program("gan")
 with opstep.program_guard(main, startup):
     with (loop := readers.from_steps(ring).iterate(steps=STEPS)) as (seen, noise_now):
         judge_loss, generator_loss = step(seen, noise_now)
         judge_losses = loop.fetch(judge_loss, every=500, name="judge_loss")
         generator_losses = loop.fetch(generator_loss, every=500, name="generator_loss")
+main
 
+# %% The training: one run.
 exe = opstep.Executor()
 exe.run(startup)
 pair = exe.run(main, fetch_list=[judge_losses, generator_losses])
 for number, (a, b) in enumerate(zip(*pair, strict=True), 1):
     print(f"step {number * 500:4}: judge's loss {a:.3f}, generator's {b:.3f}")
 
+# %% What is drawn.
 sample = np.random.default_rng(1).normal(size=(2000, 4)).astype(np.float32)
 drawn = drawing.feed({"noise": sample}).forward()
 radius = np.hypot(drawn[:, 0], drawn[:, 1])
@@ -88,4 +94,6 @@ mean_off, spread_off = abs(radius.mean() - RADIUS), abs(radius.std() - WIDTH)
 emptiest = eighths.min() / len(drawn)
 print(f"radius {radius.mean():.3f} ± {radius.std():.3f}, of the ring {RADIUS} ± {WIDTH}")
 print(f"emptiest eighth {emptiest:.1%}, of the ring 12.5%")
-sys.exit(0 if max(mean_off, spread_off) <= BAR and emptiest >= 0.05 else 1)
+if max(mean_off, spread_off) > BAR or emptiest < 0.05:
+    sys.exit("that is no ring yet")
+pictures.points({"drawn": drawn, "real": ring(0)["points"]})

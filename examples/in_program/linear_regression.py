@@ -10,12 +10,12 @@ import tempfile
 import numpy as np
 
 import opstep
-from opstep import datasets, layers, readers, records
+from opstep import datasets, layers, pictures, readers, records
 
-EPOCHS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+EPOCHS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 100)
 BAR = 0.33  # share of the variance that must be explained, on images not learned from
 
-# The data as record files, 1,437 images to learn from and 360 to test with.
+# %% The data as record files, 1,437 images to learn from and 360 to test with.
 folder = tempfile.TemporaryDirectory()
 halves = {}
 for part in ("train", "test"):
@@ -28,6 +28,7 @@ train = readers.records(f"{folder.name}/train.rec").shuffle(1437).batch(96).repe
 test = readers.records(f"{folder.name}/test.rec").batch(360)
 
 
+# %% The program.
 def network(x, y):
     guess = layers.fc(x, size=32)
     loss = layers.mean(layers.square_error_cost(guess, y))
@@ -41,14 +42,18 @@ with opstep.program_guard(main, startup), (loop := train.iterate()) as (x, y):
     loss = network(x, y)
     with loop.every(10 * 15):
         losses = loop.fetch(loop.evaluate(test, loss), name="test_loss")
+main
 
+# %% The training: one run.
 exe = opstep.Executor()
 exe.run(startup)
 (values,) = exe.run(main, fetch_list=[losses])
-if len(values):
-    print("test loss", *(f"{value:.5f}" for value in values))
+pictures.curve(values, title="test loss, every 10 passes")
+
+# %% How good it is.
 truth = halves["test"][1]
 last = values[-1] if len(values) else np.inf
 explained = 1 - last * truth.size / ((truth - truth.mean(axis=0)) ** 2).sum()
 print(f"explained variance {explained:.1%}")
-sys.exit(0 if explained >= BAR else 1)
+if not explained >= BAR:
+    sys.exit(f"that is less than {BAR:.0%}")

@@ -1,6 +1,5 @@
 #include "data/csv_source.h"
-#include "ops/op.h"
-#include "ops/reader_slot.h"
+#include "ops/reader.h"
 
 namespace opstep {
 namespace {
@@ -13,7 +12,7 @@ struct State {
 
 void ReadCsv(KernelContext& ctx) {
   const State& state = ctx.state<State>();
-  PutReader(ctx, std::make_shared<CsvSource>(state.paths, state.fields, state.delimiter));
+  SetReader(ctx.out(0), std::make_shared<CsvSource>(state.paths, state.fields, state.delimiter));
 }
 
 const bool kReadCsv =
@@ -36,7 +35,7 @@ const bool kReadCsv =
           OPSTEP_CHECK(!ctx.op().Strings("paths").empty(), "paths is empty: name a file");
           ParseCsvFields(ctx.op().Strings("fields"));
           CheckDelimiter(ctx.op().String("delimiter"));
-          SetReader(ctx);
+          ReaderShape(ctx);
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const OpView& op = ctx.op();

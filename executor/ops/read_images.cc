@@ -1,6 +1,5 @@
 #include "data/image_source.h"
-#include "ops/op.h"
-#include "ops/reader_slot.h"
+#include "ops/reader.h"
 
 namespace opstep {
 namespace {
@@ -23,7 +22,7 @@ ImageOptions OptionsOf(const OpView& op) {
 
 void ReadImages(KernelContext& ctx) {
   const State& state = ctx.state<State>();
-  PutReader(ctx, std::make_shared<ImageSource>(state.path, state.options));
+  SetReader(ctx.out(0), std::make_shared<ImageSource>(state.path, state.options));
 }
 
 const bool kReadImages =
@@ -54,7 +53,7 @@ const bool kReadImages =
         .Shape([](ShapeContext& ctx) {
           OPSTEP_CHECK(!ctx.op().String("path").empty(), "path is empty: name a folder");
           OptionsOf(ctx.op()).Check();
-          SetReader(ctx);
+          ReaderShape(ctx);
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           return WithState(ReadImages, State{ctx.op().String("path"), OptionsOf(ctx.op())});

@@ -1,6 +1,5 @@
 #include "data/npy_source.h"
-#include "ops/op.h"
-#include "ops/reader_slot.h"
+#include "ops/reader.h"
 
 namespace opstep {
 namespace {
@@ -12,7 +11,7 @@ struct State {
 
 void ReadNpy(KernelContext& ctx) {
   const State& state = ctx.state<State>();
-  PutReader(ctx, std::make_shared<NpySource>(state.paths, state.names));
+  SetReader(ctx.out(0), std::make_shared<NpySource>(state.paths, state.names));
 }
 
 const bool kReadNpy =
@@ -33,7 +32,7 @@ const bool kReadNpy =
         .OwnTest()
         .Shape([](ShapeContext& ctx) {
           NpySource::Check(ctx.op().Strings("paths"), ctx.op().Strings("names"));
-          SetReader(ctx);
+          ReaderShape(ctx);
         })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           return WithState(ReadNpy, State{ctx.op().Strings("paths"), ctx.op().Strings("names")});

@@ -23,7 +23,9 @@ sys.path.append(str(ROOT / "tools"))
 
 from notebook import notebook  # noqa: E402
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(
+    path for folder in ("examples", "examples/in_program") for path in (ROOT / folder).glob("*.py")
+)
 # What each says at its end.
 QUALITY = {
     "digits_conv": r"test accuracy 9[89]\.\d%",
@@ -33,6 +35,7 @@ QUALITY = {
     "gan": r"radius (2\.0|1\.9)\d+ ± 0\.[01]\d+",
     "linear_regression": r"explained variance 3[3-9]\.\d%",
     "loop": r"after 11 turns",
+    "sequences": r"test accuracy 9[5-9]\.\d%",
     "softmax_regression": r"test accuracy 9[5-9]\.\d%",
 }
 
@@ -51,7 +54,7 @@ def run(made: nbformat.NotebookNode, folder: Path, **options: bool) -> list[nbfo
     return [output for cell in made.cells for output in cell.get("outputs", [])]
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_an_example_shows_tables_and_pictures(script: Path, tmp_path: Path) -> None:
     made = nbformat.from_dict(notebook(script.read_text()))
     nbformat.validate(made)

@@ -81,11 +81,34 @@ SCRIPTS = {
     "loop": (PROGRAMS / "digest_of.py", str(EXAMPLES / "loop.py")),
     "sequences": (PROGRAMS / "digest_of.py", str(EXAMPLES / "sequences.py"), "6"),
     "softmax_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "softmax_regression.py"), "5"),
+    # Loops as ops.
+    "in_program/digits_conv": (
+        PROGRAMS / "digest_of.py",
+        str(EXAMPLES / "in_program" / "digits_conv.py"),
+        "1",
+    ),
+    "in_program/gan": (
+        PROGRAMS / "digest_of.py",
+        str(EXAMPLES / "in_program" / "gan.py"),
+        "60",
+    ),
+    "in_program/linear_regression": (
+        PROGRAMS / "digest_of.py",
+        str(EXAMPLES / "in_program" / "linear_regression.py"),
+        "5",
+    ),
+    "in_program/sequences": (
+        PROGRAMS / "digest_of.py",
+        str(EXAMPLES / "in_program" / "sequences.py"),
+        "1",
+    ),
 }
 
 
 def test_no_example_is_forgotten() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SCRIPTS) - {"digest"}
+    paths = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("in_program/*.py")]
+    names = {str(path.relative_to(EXAMPLES).with_suffix("")) for path in paths}
+    assert names == set(SCRIPTS) - {"digest"}
 
 
 @pytest.fixture(scope="module", params=SCRIPTS)

@@ -22,6 +22,9 @@ py::list Slots(const std::vector<SlotSchema>& slots) {
     one["dtypes"] = dtypes;
     one["optional"] = slot.optional;
     one["variadic"] = slot.variadic;
+    one["kind"] = slot.kind == proto::READER ? "reader"
+                  : slot.kind == proto::STACK ? "stack"
+                                              : "tensor";
     one["captures"] = slot.captures;
     one["of_block"] = slot.of_block;
     one["shape_only"] = slot.shape_only;
