@@ -22,7 +22,7 @@ py::list Slots(const std::vector<SlotSchema>& slots) {
     one["dtypes"] = dtypes;
     one["optional"] = slot.optional;
     one["variadic"] = slot.variadic;
-    one["kind"] = slot.kind == proto::READER ? "reader"
+    one["kind"] = slot.kind == proto::READER  ? "reader"
                   : slot.kind == proto::STACK ? "stack"
                                               : "tensor";
     one["captures"] = slot.captures;
