@@ -35,9 +35,13 @@ class TensorStack {
   }
   size_t depth() const { return depth_; }
 
-  // All values, the first one first, as rows of one tensor; they must be alike.
-  Tensor All(const std::string& name) const {
-    VarType type = depth_ == 0 ? VarType{DType::kFloat32, {}} : entries_[0].type();
+  // All values, the first one first, as rows of one tensor; they must be alike. `declared` is what
+  // is known of them when there are none.
+  Tensor All(const std::string& name, const VarType& declared) const {
+    VarType type = declared;
+    if (depth_ > 0) type = entries_[0].type();
+    if (!type.dims.known()) type.dims = {};
+    if (type.dtype == DType::kNone) type.dtype = DType::kFloat32;
     Dims dims{static_cast<int64_t>(depth_)};
     for (const int64_t size : type.dims) dims.push_back(size);
     Tensor all = Tensor::Allocate({type.dtype, dims});

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -14,10 +15,16 @@ using namespace std::chrono_literals;
 
 std::atomic<void (*)()> wait_poll{nullptr};
 
+void Poll() {
+  if (void (*poll)() = wait_poll.load()) poll();
+}
+
 }  // namespace
 
 void SetWaitPoll(void (*poll)()) { wait_poll = poll; }
 
+// Shared with the thread, which may outlive the reader: data that never come must not keep a
+// program from ending.
 struct PrefetchSource::Queue {
   std::mutex mutex;
   std::condition_variable changed;
@@ -25,7 +32,6 @@ struct PrefetchSource::Queue {
   bool ended = false;
   bool stop = false;
   std::exception_ptr error;
-  std::thread thread;
 
   void Fill(Source& from, size_t depth) {
     try {
@@ -35,11 +41,11 @@ struct PrefetchSource::Queue {
         std::unique_lock lock(mutex);
         if (!any) break;
         changed.wait(lock, [&] { return stop || records.size() < depth; });
-        if (stop) return;
+        if (stop) break;
         records.push_back(std::move(record));
         changed.notify_all();
       }
-    } catch (...) {
+    } catch (const std::exception&) {
       const std::lock_guard lock(mutex);
       error = std::current_exception();
     }
@@ -54,21 +60,23 @@ PrefetchSource::PrefetchSource(std::shared_ptr<Source> from, int64_t depth)
   OPSTEP_CHECK(depth > 0, "cannot read ", depth, " records ahead: take 1 or more");
 }
 
-PrefetchSource::~PrefetchSource() { Stop(); }
+PrefetchSource::~PrefetchSource() {
+  // Whoever waits for data that do not come is left to itself.
+  if (queue_ != nullptr) Stop(500ms);
+}
 
-void PrefetchSource::Stop() {
-  if (queue_ == nullptr) return;
-  {
-    const std::lock_guard lock(queue_->mutex);
-    queue_->stop = true;
-    queue_->changed.notify_all();
-  }
-  queue_->thread.join();
-  queue_ = nullptr;
+bool PrefetchSource::Stop(std::chrono::milliseconds patience) {
+  std::unique_lock lock(queue_->mutex);
+  queue_->stop = true;
+  queue_->changed.notify_all();
+  return queue_->changed.wait_for(lock, patience, [&] { return queue_->ended; });
 }
 
 void PrefetchSource::Restart(uint64_t pass) {
-  Stop();
+  if (queue_ != nullptr) {
+    while (!Stop(50ms)) Poll();
+    queue_ = nullptr;
+  }
   from_->Restart(pass);
 }
 
@@ -79,16 +87,17 @@ uint64_t PrefetchSource::Skip(uint64_t count) {
 
 bool PrefetchSource::Next(SourceRecord& record) {
   if (queue_ == nullptr) {
-    queue_ = std::make_unique<Queue>();
-    Queue* queue = queue_.get();
-    queue->thread = std::thread([queue, this] { queue->Fill(*from_, depth_); });
+    queue_ = std::make_shared<Queue>();
+    std::thread([queue = queue_, from = from_, depth = depth_] {
+      queue->Fill(*from, depth);
+    }).detach();
   }
   Queue& queue = *queue_;
   std::unique_lock lock(queue.mutex);
   const auto ready = [&] { return !queue.records.empty() || queue.ended; };
   while (!queue.changed.wait_for(lock, 50ms, ready)) {
     lock.unlock();
-    if (void (*poll)() = wait_poll.load()) poll();
+    Poll();
     lock.lock();
   }
   if (queue.records.empty()) {

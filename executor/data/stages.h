@@ -1,7 +1,6 @@
 #pragma once
 
-#include <deque>
-#include <functional>
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -73,8 +72,9 @@ class RepeatSource final : public Source {
   bool any_ = false;  // the pass has had a record
 };
 
-// Reads ahead on a thread of its own, which calls nothing but the source that it reads from, waits
-// only for room in the queue, and ends with this object. `depth` records wait at most.
+// Reads ahead on a thread of its own, which calls nothing but the source that it reads from and
+// waits only for room in the queue. It ends with this object, or when the source lets it. `depth`
+// records wait at most.
 class PrefetchSource final : public Source {
  public:
   PrefetchSource(std::shared_ptr<Source> from, int64_t depth);
@@ -88,11 +88,12 @@ class PrefetchSource final : public Source {
 
  private:
   struct Queue;
-  void Stop();
+  // Asks the thread to end; did it?
+  bool Stop(std::chrono::milliseconds patience);
 
   const std::shared_ptr<Source> from_;
   const size_t depth_;
-  std::unique_ptr<Queue> queue_;
+  std::shared_ptr<Queue> queue_;
 };
 
 // What a source that waits calls now and then on the thread that waits; it may throw to end the

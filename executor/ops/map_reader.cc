@@ -37,7 +37,7 @@ struct State {
 
 void Run(KernelContext& ctx) {
   const State& s = ctx.state<State>();
-  const std::shared_ptr<Source> from = ReaderOf(ctx.in(0));
+  const std::shared_ptr<Source> from = TakeReader(ctx);
   OPSTEP_CHECK(from->fields().size() == s.values.size(), "the records have ", from->fields().size(),
                " values but the block takes ", s.values.size());
   std::vector<SourceField> fields;

@@ -14,8 +14,18 @@ namespace opstep {
 inline void ReaderShape(ShapeContext& ctx) { ctx.set_out(0, {DType::kUInt8, {}}); }
 
 inline std::shared_ptr<Source> ReaderOf(const Tensor& slot) {
-  OPSTEP_CHECK(slot.data != nullptr, "the reader was used already: what reads from it owns it");
+  OPSTEP_CHECK(slot.data != nullptr,
+               "another reader was made of the reader already: only one may read from it");
   return {slot.owner, static_cast<Source*>(slot.data)};
+}
+
+// For a reader made of it: two of them would read from it at the same time.
+inline std::shared_ptr<Source> TakeReader(KernelContext& ctx) {
+  std::shared_ptr<Source> source = ReaderOf(ctx.in(0));
+  Tensor& slot = const_cast<Tensor&>(ctx.in(0));
+  slot.data = nullptr;
+  slot.owner = nullptr;
+  return source;
 }
 
 inline void SetReader(Tensor& slot, std::shared_ptr<Source> source) {

@@ -52,8 +52,9 @@ void Run(KernelContext& ctx) {
   Tensor& total = ctx.out(s.n_values + 1);
   if (total) *total.as<int64_t>() = s.steps >= 0 ? s.steps : reader->size();
   // A loop that was interrupted goes on with the record behind the last one that it finished.
-  if (kept) {
-    step = *kept.as<int64_t>();
+  if (ctx.in(1)) {
+    step = *ctx.in(1).as<int64_t>();
+    OPSTEP_CHECK(step >= 0, "step is ", step, ": so many iterations cannot be done already");
     reader->Skip(static_cast<uint64_t>(step));
   }
   Tensor count = Tensor::Allocate({DType::kInt64, {}});

@@ -28,8 +28,8 @@ const bool kBatchReader =
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const auto run = [](KernelContext& ctx) {
             const Batch& batch = ctx.state<Batch>();
-            SetReader(ctx.out(0), std::make_shared<BatchSource>(ReaderOf(ctx.in(0)), batch.size,
-                                                                batch.drop_last));
+            SetReader(ctx.out(0),
+                      std::make_shared<BatchSource>(TakeReader(ctx), batch.size, batch.drop_last));
           };
           return WithState(run, Batch{ctx.op().Int("size"), ctx.op().Bool("drop_last")});
         })
@@ -58,7 +58,7 @@ const bool kShuffleReader =
           const auto run = [](KernelContext& ctx) {
             const Shuffle& shuffle = ctx.state<Shuffle>();
             SetReader(ctx.out(0),
-                      std::make_shared<ShuffleSource>(ReaderOf(ctx.in(0)), shuffle.buffer,
+                      std::make_shared<ShuffleSource>(TakeReader(ctx), shuffle.buffer,
                                                       static_cast<uint64_t>(shuffle.seed)));
           };
           return WithState(run, Shuffle{ctx.op().Int("buffer"), ctx.op().Int("seed")});
@@ -67,7 +67,7 @@ const bool kShuffleReader =
 
 template <typename Stage>
 void RunStage(KernelContext& ctx) {
-  SetReader(ctx.out(0), std::make_shared<Stage>(ReaderOf(ctx.in(0)), ctx.state<int64_t>()));
+  SetReader(ctx.out(0), std::make_shared<Stage>(TakeReader(ctx), ctx.state<int64_t>()));
 }
 
 const bool kRepeatReader = Op("repeat_reader")

@@ -76,7 +76,8 @@ std::vector<Tensor> Frame::Fetch() {
     Tensor& from = slots_[slot];
     Tensor& to = fetched.emplace_back();
     if (plan_->slots[slot].storage == Storage::kStack) {
-      to = static_cast<const TensorStack*>(from.data)->All(plan_->slots[slot].name);
+      to = static_cast<const TensorStack*>(from.data)->All(plan_->slots[slot].name,
+                                                           plan_->slots[slot].type);
       continue;
     }
     if (plan_->slots[slot].storage == Storage::kReader) {

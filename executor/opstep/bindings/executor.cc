@@ -14,12 +14,20 @@
 namespace opstep::python {
 namespace {
 
+// A fetched reader. Its end may have to wait for a thread that waits for the GIL.
+std::shared_ptr<Source> Reader(const Tensor& slot) {
+  return {static_cast<Source*>(slot.data), [owner = slot.owner](Source*) mutable {
+            if (Finalizing() || PyGILState_Check() == 0) return owner.reset();
+            const WithoutGil released;
+            owner.reset();
+          }};
+}
+
 py::list ToArrays(const std::vector<Tensor>& tensors) {
   py::list out(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].dtype == DType::kNone) {  // a reader
-      out[i] = py::cast(
-          std::shared_ptr<Source>(tensors[i].owner, static_cast<Source*>(tensors[i].data)));
+    if (tensors[i].dtype == DType::kNone) {
+      out[i] = py::cast(Reader(tensors[i]));
     } else {
       out[i] = ToArray(tensors[i]);
     }
