@@ -1,3 +1,5 @@
+#include <cxxabi.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -7,21 +9,14 @@
 
 #include "base/error.h"
 #include "data/stages.h"
+#include "data/waiting.h"
 
 namespace opstep {
 namespace {
 
 using namespace std::chrono_literals;
 
-std::atomic<void (*)()> wait_poll{nullptr};
-
-void Poll() {
-  if (void (*poll)() = wait_poll.load()) poll();
-}
-
 }  // namespace
-
-void SetWaitPoll(void (*poll)()) { wait_poll = poll; }
 
 // Shared with the thread, which may outlive the reader: data that never come must not keep a
 // program from ending.
@@ -32,12 +27,14 @@ struct PrefetchSource::Queue {
   bool ended = false;
   bool stop = false;
   std::exception_ptr error;
+  std::atomic<uint64_t> left_out{0};
 
   void Fill(Source& from, size_t depth) {
     try {
       while (true) {
         SourceRecord record;
         const bool any = from.Next(record);
+        left_out = from.left_out();
         std::unique_lock lock(mutex);
         if (!any) break;
         changed.wait(lock, [&] { return stop || records.size() < depth; });
@@ -45,7 +42,9 @@ struct PrefetchSource::Queue {
         records.push_back(std::move(record));
         changed.notify_all();
       }
-    } catch (const std::exception&) {
+    } catch (abi::__forced_unwind&) {
+      throw;  // Python ends the thread
+    } catch (...) {
       const std::lock_guard lock(mutex);
       error = std::current_exception();
     }
@@ -74,7 +73,7 @@ bool PrefetchSource::Stop(std::chrono::milliseconds patience) {
 
 void PrefetchSource::Restart(uint64_t pass) {
   if (queue_ != nullptr) {
-    while (!Stop(50ms)) Poll();
+    while (!Stop(50ms)) PollWaiting();
     queue_ = nullptr;
   }
   from_->Restart(pass);
@@ -83,6 +82,10 @@ void PrefetchSource::Restart(uint64_t pass) {
 uint64_t PrefetchSource::Skip(uint64_t count) {
   // Before anything was read ahead the source itself may know a shorter way.
   return queue_ == nullptr ? from_->Skip(count) : Source::Skip(count);
+}
+
+uint64_t PrefetchSource::left_out() const {
+  return queue_ == nullptr ? from_->left_out() : queue_->left_out.load();
 }
 
 bool PrefetchSource::Next(SourceRecord& record) {
@@ -94,10 +97,11 @@ bool PrefetchSource::Next(SourceRecord& record) {
   }
   Queue& queue = *queue_;
   std::unique_lock lock(queue.mutex);
+  OPSTEP_CHECK(!queue.stop, "the reader was interrupted: restart it");
   const auto ready = [&] { return !queue.records.empty() || queue.ended; };
   while (!queue.changed.wait_for(lock, 50ms, ready)) {
     lock.unlock();
-    Poll();
+    PollWaiting();
     lock.lock();
   }
   if (queue.records.empty()) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "data/waiting.h"
 
 namespace opstep {
 namespace {
@@ -48,7 +49,7 @@ BatchSource::BatchSource(std::shared_ptr<Source> from, int64_t size, bool drop_l
 
 bool BatchSource::Next(SourceRecord& batch) {
   std::vector<SourceRecord> records;
-  records.reserve(size_);
+  records.reserve(std::min<size_t>(size_, 1024));
   SourceRecord record;
   while (records.size() < size_ && from_->Next(record)) records.push_back(std::move(record));
   if (records.empty() || (drop_last_ && records.size() < size_)) return false;
@@ -66,8 +67,10 @@ void BatchSource::Put(size_t field, const std::vector<SourceRecord>& records,
   int64_t longest = 0;
   for (const SourceRecord& record : records) {
     const Tensor& value = record[field];
+    OPSTEP_CHECK(value.dims.rank() == of.type.dims.rank(), "field '", of.name, "' is ",
+                 of.type.ToString(), " but a record has ", value.type().ToString());
     const bool alike =
-        value.dtype == first.dtype && value.dims.rank() == first.dims.rank() &&
+        value.dtype == first.dtype &&
         std::equal(value.dims.begin() + ragged, value.dims.end(), first.dims.begin() + ragged);
     OPSTEP_CHECK(alike, "field '", of.name, "' is ", first.type().ToString(),
                  " in one record of a batch and ", value.type().ToString(), " in another");
@@ -92,7 +95,9 @@ void BatchSource::Put(size_t field, const std::vector<SourceRecord>& records,
 }
 
 uint64_t BatchSource::Skip(uint64_t count) {
-  const uint64_t skipped = from_->Skip(count * size_);
+  uint64_t records = 0;
+  if (__builtin_mul_overflow(count, static_cast<uint64_t>(size_), &records)) records = UINT64_MAX;
+  const uint64_t skipped = from_->Skip(records);
   return drop_last_ ? skipped / size_ : (skipped + size_ - 1) / size_;
 }
 
@@ -168,13 +173,16 @@ bool RepeatSource::Next(SourceRecord& record) {
     }
     OPSTEP_CHECK(any_ || times_ != 0, "the data are empty, so they cannot be repeated for ever");
     any_ = false;
+    PollWaiting();
     if (++done_ != times_) from_->Restart(first_ + done_);
   }
 }
 
 int64_t RepeatSource::size() const {
   const int64_t once = from_->size();
-  return times_ == 0 || once < 0 ? -1 : once * static_cast<int64_t>(times_);
+  int64_t all = 0;
+  if (times_ == 0 || once < 0) return -1;
+  return __builtin_mul_overflow(once, static_cast<int64_t>(times_), &all) ? -1 : all;
 }
 
 }  // namespace opstep

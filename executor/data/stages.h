@@ -84,7 +84,7 @@ class PrefetchSource final : public Source {
   bool Next(SourceRecord& record) override;
   uint64_t Skip(uint64_t count) override;
   int64_t size() const override { return from_->size(); }
-  uint64_t left_out() const override { return from_->left_out(); }
+  uint64_t left_out() const override;
 
  private:
   struct Queue;
@@ -95,9 +95,5 @@ class PrefetchSource final : public Source {
   const size_t depth_;
   std::shared_ptr<Queue> queue_;
 };
-
-// What a source that waits calls now and then on the thread that waits; it may throw to end the
-// waiting.
-void SetWaitPoll(void (*poll)());
 
 }  // namespace opstep

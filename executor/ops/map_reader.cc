@@ -80,7 +80,11 @@ const bool kMapReader =
                       op.Inputs("results"),
                       op.Strings("fields"),
                       {}};
-          for (int i = 1; i < ctx.n_in(); ++i) state.types.push_back(ctx.in(i));
+          for (int i = 1; i < ctx.n_in(); ++i) {
+            OPSTEP_CHECK(ctx.in(i).dtype != DType::kNone,
+                         "it cannot stand in the block of a loop over a reader: put it before");
+            state.types.push_back(ctx.in(i));
+          }
           return WithState(Run, std::move(state));
         })
         .Register();

@@ -1,3 +1,4 @@
+#include "data/waiting.h"
 #include "ops/block_shape.h"
 #include "ops/reader.h"
 
@@ -16,8 +17,11 @@ class Holding {
  public:
   explicit Holding(KernelContext& ctx, int n_values) : ctx_(ctx), n_values_(n_values) {
     ctx_.runner().HoldInterrupts(true);
+    before_ = SetWaitPoll(
+        {[](void* runner) { static_cast<BlockRunner*>(runner)->Poll(); }, &ctx_.runner()});
   }
   ~Holding() {
+    SetWaitPoll(before_);
     ctx_.runner().HoldInterrupts(false);
     // The last batch's memory goes.
     for (int i = 0; i < n_values_; ++i) {
@@ -29,6 +33,7 @@ class Holding {
  private:
   KernelContext& ctx_;
   const int n_values_;
+  WaitPoll before_;
 };
 
 std::string Listed(const std::vector<SourceField>& fields) {
@@ -36,6 +41,11 @@ std::string Listed(const std::vector<SourceField>& fields) {
   for (const SourceField& field : fields)
     text += Cat(text.empty() ? "" : ", ", field.name, " ", field.type.ToString());
   return text;
+}
+
+bool Stops(const Tensor& stop) {
+  OPSTEP_CHECK(stop.numel == 1, "stop is ", stop.dims.ToString(), ": it must have one element");
+  return *stop.as<bool>();
 }
 
 void Run(KernelContext& ctx) {
@@ -52,13 +62,13 @@ void Run(KernelContext& ctx) {
   Tensor& total = ctx.out(s.n_values + 1);
   if (total) *total.as<int64_t>() = s.steps >= 0 ? s.steps : reader->size();
   // A loop that was interrupted goes on with the record behind the last one that it finished.
+  const Holding holding(ctx, s.n_values);
   if (ctx.in(1)) {
     step = *ctx.in(1).as<int64_t>();
     OPSTEP_CHECK(step >= 0, "step is ", step, ": so many iterations cannot be done already");
     reader->Skip(static_cast<uint64_t>(step));
   }
   Tensor count = Tensor::Allocate({DType::kInt64, {}});
-  const Holding holding(ctx, s.n_values);
   SourceRecord record;
   std::vector<VarType> types;
   while (s.steps < 0 || step < s.steps) {
@@ -80,11 +90,12 @@ void Run(KernelContext& ctx) {
       throw;
     }
     ++step;
-    if (s.stop >= 0 && *ctx.in(s.stop).as<bool>()) break;
+    if (s.stop >= 0 && Stops(ctx.in(s.stop))) break;
     ctx.runner().Poll();
   }
   // The next run of the program begins anew.
   if (kept) *kept.as<int64_t>() = 0;
+  ctx.runner().Poll();
 }
 
 void Shape(ShapeContext& ctx) {
@@ -99,6 +110,7 @@ void Shape(ShapeContext& ctx) {
                  ": it must be a bool");
     CheckOneElement(ctx.in(stop), "stop");
   }
+  if (!op.Input("step").empty()) CheckOneElement(ctx.in(1), "step");
   ctx.set_out(n, {DType::kInt64, {}});
   ctx.set_out(n + 1, {DType::kInt64, {}});
   KeepTypes(ctx, "written", n + 2, 2);

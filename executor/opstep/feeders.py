@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import weakref
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,61 +21,74 @@ if TYPE_CHECKING:
 
 
 class _Feeder:
-    """What the executor asks of a reader of `opstep.readers`: minibatches in the fields' order."""
+    """A reader whose minibatches programs ask for, and the fields that it was found to have."""
 
-    def __init__(self, reader: Reader, fields: Sequence[Field], ahead: Iterator[Batch]) -> None:
-        self._reader = reader
-        self._named = fields
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        batches = iter(reader._passes(0))
+        first = next(batches, None)
+        if first is None:
+            raise Error("the reader has no minibatch: its data are empty")
+        self.fields = [_field_of(name, value) for name, value in first.items()]
         # The minibatch that the fields were learned from is not lost.
-        self._first: Iterator[Batch] | None = ahead
+        self._ahead: Iterator[Batch] | None = chain([first], batches)
+
+    def batches(self, number: int) -> Iterator[Batch]:
+        """Those of a pass. Live data have one pass only, which goes on where it is."""
+        if self.reader.live:
+            assert self._ahead is not None
+            return self._ahead
+        ahead, self._ahead = self._ahead, None
+        return ahead if number == 0 and ahead is not None else iter(self.reader._passes(number))
+
+
+class _Cursor:
+    """One run's place in a reader: what the executor asks."""
+
+    def __init__(self, feeder: _Feeder) -> None:
+        self._feeder = feeder
         self._batches: Iterator[Batch] = iter(())
-        self.fields = [part for field in fields for part in _parts(field)]
+        self.fields = [part for field in feeder.fields for part in _parts(field)]
         self.size = -1
+        self.live = feeder.reader.live
 
     def start(self, number: int) -> None:
-        if self._first is not None:
-            self._batches, self._first = self._first, None
-        elif not self._reader.endless:  # else it goes on where it is
-            self._batches = iter(self._reader._passes(number))
+        self._batches = self._feeder.batches(number)
 
     def next(self) -> list[np.ndarray] | None:
         batch = next(self._batches, None)
-        return None if batch is None else arrays_of(batch, self._named)
+        if batch is None and self._feeder.reader.endless:
+            raise Error("the reader was said to be endless, but its data ended")
+        return None if batch is None else arrays_of(batch, self._feeder.fields)
 
 
 _feeders: weakref.WeakValueDictionary[int, _Feeder] = weakref.WeakValueDictionary()
 
 
-def _find_feeder(number: int) -> _Feeder:
+def _open(number: int) -> _Cursor:
     feeder = _feeders.get(number)
     if feeder is None:
         raise Error(
             "its data come from Python code that this process does not have: give record files "
             "with the same fields, as in opstep run --data train.rec"
         )
-    return feeder
+    return _Cursor(feeder)
 
 
-_core.set_reader_lookup(_find_feeder)
+_core.set_reader_lookup(_open)
 
 
 def of_reader(reader: Reader) -> Pipeline:
     """A reader of `opstep.readers` as a pipeline, whose minibatches Python makes."""
-    batches = iter(reader._passes(0))
-    first = next(batches, None)
-    if first is None:
-        raise Error("the reader has no minibatch: its data are empty")
-    fields = [_field_of(name, value) for name, value in first.items()]
-
-    def ahead() -> Iterator[Batch]:
-        yield first
-        yield from batches
-
-    feeder = _Feeder(reader, fields, ahead())
+    feeder = _Feeder(reader)
     number = secrets.randbits(62)
     _feeders[number] = feeder
     return Pipeline(
-        fields, lambda program: _in(program, ops.read_python, {"number": number}), feeder
+        feeder.fields,
+        lambda program: _in(program, ops.read_python, {"number": number}),
+        feeder,
+        batched=True,
+        live=reader.live,
     )
 
 

@@ -166,9 +166,9 @@ class ReaderLoop:
         with context.names_below(program.unique_name("evaluation")):
             sums = [ops.fill(shape=[], dtype="float32", value=0.0) for _ in wanted]
             count = ops.fill(shape=[], dtype="float32", value=0.0)
-            with (inner := pipeline.iterate()) as given:
+            with pipeline.iterate() as given:
                 handed = dict(zip((field.name for field in pipeline.fields), given, strict=True))
-                places = {}
+                places = {self.step.name: self.step.name}
                 for field in self.reader.fields:
                     ours = self._given[field.name]
                     places[ours.name] = handed[field.name].name
@@ -178,20 +178,13 @@ class ReaderLoop:
                 names = program._core.add_test_of(
                     body.index, here.index, [value.name for value in wanted], places
                 )
-                rows = inner._rows(given[0])
+                rows = _rows(given[0]) if pipeline.batched else 1.0
                 ops.assign(count + rows, out=count)
                 for total, name in zip(sums, names, strict=True):
                     value = ops.reshape(ops.cast(here.var(name), to="float32"), shape=[])
                     ops.assign(total + value * rows, out=total)
             means = [total / count for total in sums]
         return means if isinstance(values, list | tuple) else means[0]
-
-    @staticmethod
-    def _rows(value: Variable) -> Variable:
-        """How many records a batch has."""
-        if value.lod:
-            return ops.cast(ops.size(value.lod[0].offsets) - 1, to="float32")
-        return ops.cast(ops.shape(value)[0], to="float32")
 
     def stop_when(self, condition: Variable) -> None:
         """End the loop after this iteration if `condition`, one bool, holds."""
@@ -223,3 +216,10 @@ class ReaderLoop:
         if self._program is None or self._body is None:
             raise Error(f"{what} of a loop is for the inside of its `with`")
         return self._program, self._body
+
+
+def _rows(value: Variable) -> Variable:
+    """How many records a batch has."""
+    if value.lod:
+        return ops.cast(ops.size(value.lod[0].offsets) - 1, to="float32")
+    return ops.cast(ops.shape(value)[0], to="float32")

@@ -46,8 +46,14 @@ class Pipeline:
         fields: Sequence[Field],
         add: Callable[[Program], Variable],
         keep: object = None,
+        batched: bool = False,
+        live: bool = False,
     ) -> None:
         self.fields = tuple(fields)
+        self.batched = batched
+        """Does it give batches, and not single records?"""
+        self.live = live
+        """Do the data come in as they happen, so that they can be had only once?"""
         self._add = add
         self._keep = keep
         self._source: _core.Source | None = None
@@ -68,7 +74,9 @@ class Pipeline:
                 fields.append(field._replace(lod_level=1))
             else:
                 fields.append(field._replace(shape=(None, *field.shape)))
-        return self._then(ops.batch_reader, fields, size=size, drop_last=drop_last)
+        made = self._then(ops.batch_reader, fields, size=size, drop_last=drop_last)
+        made.batched = True
+        return made
 
     def shuffle(self, buffer: int, seed: int = 0) -> Pipeline:
         """In an order that is drawn, each record from the `buffer` that come next: another order in
@@ -99,10 +107,16 @@ class Pipeline:
             reader = self._add(program)
             return _mapped(self.fields, function, program, reader)[0]
 
-        return Pipeline(fields, add, self)
+        return Pipeline(fields, add, self, self.batched, self.live)
 
     def _then(self, op: ops.OpFunction, fields: Sequence[Field], **attrs: Any) -> Pipeline:
-        return Pipeline(fields, lambda program: op(self._add(program), **attrs), self)
+        return Pipeline(
+            fields,
+            lambda program: op(self._add(program), **attrs),
+            self,
+            self.batched,
+            self.live,
+        )
 
     # --- in a program ---
 
@@ -120,14 +134,17 @@ class Pipeline:
         return made
 
     def iterate(
-        self, steps: int | None = None, prefetch: int = 2, name: str | None = None
+        self, steps: int | None = None, prefetch: int | None = None, name: str | None = None
     ) -> ReaderLoop:
         """A loop over the records: layers made inside the `with` run for each of them.
 
-        Until the reader ends, or `steps` times. `prefetch` records are read ahead, 0 for none.
+        Until the reader ends, or `steps` times. `prefetch` records are read ahead: 2 if nothing is
+        said, but none of live data, since what was read ahead is lost when the loop ends.
         """
         from opstep.loops import ReaderLoop
 
+        if prefetch is None:
+            prefetch = 0 if self.live else 2
         return ReaderLoop(self.prefetch(prefetch) if prefetch else self, steps, name)
 
     # --- in Python ---

@@ -35,9 +35,15 @@ class Reader:
     each has its own place in the data."""
 
     def __init__(
-        self, passes: Callable[[int], Iterable[Batch]], endless: bool = False, about: str = ""
+        self,
+        passes: Callable[[int], Iterable[Batch]],
+        endless: bool = False,
+        about: str = "",
+        live: bool = False,
     ) -> None:
         self._passes, self.endless = passes, endless
+        self.live = live
+        """Do the data come in as they happen, so that they can be had only once?"""
         self._about = about or "minibatches that Python makes"
         self._batches: Iterator[Batch] | None = None
         self._ahead: Batch | None = None
@@ -81,6 +87,7 @@ class Reader:
             lambda n: (change(batch) for batch in self._passes(n)),
             self.endless,
             f"{self._about}, changed",
+            self.live,
         )
 
     def take(self, steps: int) -> Reader:
@@ -93,7 +100,7 @@ class Reader:
         )
 
     def iterate(
-        self, steps: int | None = None, prefetch: int = 2, name: str | None = None
+        self, steps: int | None = None, prefetch: int | None = None, name: str | None = None
     ) -> ReaderLoop:
         """A loop over the minibatches of one pass, inside the program (see `opstep.loops`): layers
         made inside the `with` run for each of them. Python makes them, ahead and on a thread."""
@@ -189,7 +196,7 @@ def _row_type(array: np.ndarray | Ragged) -> str:
 def from_generator(make: Callable[[], Iterable[Batch]], endless: bool = False) -> Reader:
     """Minibatches that Python makes: `make()` is called at the beginning of each pass. Say
     `endless` for data that come in for ever, as in online learning."""
-    return Reader(lambda _: make(), endless)
+    return Reader(lambda _: make(), endless, live=endless)
 
 
 def from_steps(make: Callable[[int], Batch]) -> Reader:
@@ -207,6 +214,7 @@ def chain(*readers: Reader) -> Reader:
     return Reader(
         lambda n: (batch for reader in readers for batch in reader._passes(n)),
         endless=readers[-1].endless,
+        live=readers[-1].live,
         about="; then ".join(reader._about for reader in readers),
     )
 
@@ -219,6 +227,7 @@ def join(*readers: Reader) -> Reader:
     return Reader(
         lambda n: _side_by_side([reader._passes(n) for reader in readers], readers),
         endless=all(reader.endless for reader in readers),
+        live=all(reader.endless for reader in readers) and any(r.live for r in readers),
         about="; beside them ".join(reader._about for reader in readers),
     )
 

@@ -18,7 +18,12 @@ void AddFeed(proto::ProgramDesc& program, const proto::VarDesc& var) {
   op.set_id(program.next_op_id());
   program.set_next_op_id(op.id() + 1);
   op.set_type(schema.type);
+  std::set<std::string> names;
+  for (const proto::BlockDesc& block : program.blocks()) {
+    for (const proto::OpDesc& other : block.ops()) names.insert(other.name());
+  }
   op.set_name(var.name() + "@feed");
+  for (int i = 1; names.count(op.name()) != 0; ++i) op.set_name(Cat(var.name(), "@feed_", i));
   const VarType type = TypeOf(var);
   *op.add_attrs() = DTypeAttr("dtype", type.dtype);
   *op.add_attrs() = StringAttr("name", var.name());

@@ -33,6 +33,19 @@ NameSet EndTraining(proto::ProgramDesc& program) {
   }
   for (proto::BlockDesc& block : *program.mutable_blocks()) {
     for (proto::OpDesc& op : *block.mutable_ops()) {
+      if (GetOp(op.type()).role == OpRole::kReaderLoop) {
+        // A test goes through all of its data, and training later goes on where it was.
+        const auto state = [&](const proto::Slot& slot) {
+          return slot.vars_size() == 1 && states.count(slot.vars(0)) != 0;
+        };
+        const OpSchema& schema = GetOp(op.type()).schema;
+        Drop(*op.mutable_outputs(), dropped, [&](const proto::Slot& slot) {
+          return schema.FindOutput(slot.name())->optional && state(slot);
+        });
+        Drop(*op.mutable_inputs(), dropped, [&](const proto::Slot& slot) {
+          return schema.FindInput(slot.name())->optional && state(slot);
+        });
+      }
       bool told = false;
       for (proto::Attr& attr : *op.mutable_attrs()) {
         const bool is_test = attr.name() == "is_test", training = attr.name() == "training_mode";

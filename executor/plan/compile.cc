@@ -42,15 +42,17 @@ class Compiler {
         feeds_(feeds),
         fetches_(fetches),
         plan_(std::make_shared<Plan>()),
-        constants_((plan_->program = program_, *plan_), *plan_) {}
+        constants_(*plan_, *plan_) {}
 
   std::shared_ptr<Plan> Run() {
     Verify(program_->desc(), FindSchema);
     plan_->id = NextPlanId();
+    plan_->program = program_;
     plan_->program_id = program_->id();
     plan_->program_name = program_->name();
     plan_->program_version = program_->version();
     plan_->desc = program_->desc();
+    plan_->writers = CountWriters(plan_->desc);
     plan_->listing = Print(*program_);
     plan_->blocks.resize(program_->block_count());
     plan_->slot_of.resize(program_->block_count());
@@ -312,6 +314,11 @@ class Compiler {
       if (outs[i] == 0 || (handed && !out_args[i].inner())) continue;
       SlotPlan& slot = plan_->slots[outs[i]];
       if (plan_->blocks[block].shaped >= 0 || (def.shapes_blocks && out_args[i].inner())) {
+        // It is the source's own memory.
+        const int home = slot.block;
+        OPSTEP_CHECK(out_args[i].inner() || !slot.given || plan_->blocks[home].shaped != home, "'",
+                     slot.name, "' is handed to the block and cannot be written: write into a new ",
+                     "variable");
         // Sizes are looked at when the variant is made.
         const bool told = types[i].dtype != DType::kNone;
         if (slot.type.dtype == DType::kNone)

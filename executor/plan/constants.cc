@@ -1,24 +1,29 @@
 #include "plan/constants.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "ops/op.h"
 
 namespace opstep {
 
-Constants::Constants(const Plan& plan, Typing& typing) : plan_(plan), typing_(typing) {
-  const Program& program = *plan.program;
-  for (int b = 0; b < program.block_count(); ++b) {
-    for (const proto::OpDesc& op : program.block(b).ops()) {
+std::map<std::pair<int, std::string>, int> CountWriters(const proto::ProgramDesc& program) {
+  std::vector<std::set<std::string>> own(static_cast<size_t>(program.blocks_size()));
+  for (int b = 0; b < program.blocks_size(); ++b) {
+    for (const proto::VarDesc& var : program.blocks(b).vars()) own[b].insert(var.name());
+  }
+  std::map<std::pair<int, std::string>, int> writers;
+  for (int b = 0; b < program.blocks_size(); ++b) {
+    for (const proto::OpDesc& op : program.blocks(b).ops()) {
       for (const Arg& arg : OutputArgs(op, b)) {
         int home = arg.block;
-        while (home >= 0 && program.FindVarHere(home, arg.name) == nullptr)
-          home = program.block(home).parent();
-        ++writers_[{home, arg.name}];
+        while (home >= 0 && own[home].count(arg.name) == 0) home = program.blocks(home).parent();
+        ++writers[{home, arg.name}];
       }
     }
   }
+  return writers;
 }
 
 std::vector<const Tensor*> Constants::Values(const std::vector<uint32_t>& slots) const {
@@ -49,7 +54,7 @@ bool Constants::Foldable(int block, const proto::OpDesc& op, const std::vector<A
     const SlotPlan& plan = typing_.slots[slot];
     if (slot == 0) return true;
     return plan.storage == Storage::kArena && !plan.given &&
-           writers_.at({plan.block, plan.name}) == 1 &&
+           plan_.writers.at({plan.block, plan.name}) == 1 &&
            (literal || Tensor(plan.type).bytes() <= kLargest);
   });
 }

@@ -15,7 +15,7 @@ namespace opstep {
 class Constants {
  public:
   // Those of `typing` in blocks of the plan.
-  Constants(const Plan& plan, Typing& typing);
+  Constants(const Plan& plan, Typing& typing) : plan_(plan), typing_(typing) {}
 
   // The values of slots, null where one is not known before the run.
   std::vector<const Tensor*> Values(const std::vector<uint32_t>& slots) const;
@@ -30,8 +30,9 @@ class Constants {
 
   const Plan& plan_;
   Typing& typing_;
-  // How many ops write a variable, by the block that owns it.
-  std::map<std::pair<int, std::string>, int> writers_;
 };
+
+// How many ops write a variable, by the block that owns it.
+std::map<std::pair<int, std::string>, int> CountWriters(const proto::ProgramDesc& program);
 
 }  // namespace opstep

@@ -152,6 +152,8 @@ struct Plan : Typing, std::enable_shared_from_this<Plan> {
   std::string PlaceOf(const Instruction& instruction) const;
 
   std::vector<std::unordered_map<std::string, uint32_t>> slot_of;  // one for each block
+  // How many ops write a variable, by the block that owns it.
+  std::map<std::pair<int, std::string>, int> writers;
 
   // Is a block `around` or inside it?
   bool Inside(int block, int around) const;

@@ -98,6 +98,11 @@ class Specializer {
   void Set(uint32_t slot, const VarType& type) {
     const SlotPlan& plan = plan_.slots[slot];
     if (slot == 0 || type.dtype == DType::kNone) return;
+    if (plan.storage == Storage::kScope) {
+      OPSTEP_CHECK(type == plan.type, "it would change '", plan.name, "' from ",
+                   plan.type.ToString(), " to ", type.ToString());
+      return;
+    }
     if (plan.storage == Storage::kStack && !(shaped_ && Inside(plan.block))) {
       around_.saved_types[{slot, key_.rows}] = type;
     } else if (!Inside(plan.block)) {

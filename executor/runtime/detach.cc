@@ -28,11 +28,14 @@ class Detached final : public DetachedBlock {
 
 std::shared_ptr<DetachedBlock> Frame::Detach(int block, const std::vector<std::string>& inputs,
                                              const std::vector<std::string>& results) {
+  std::shared_ptr<DetachedBlock>& known = detached_[block];
+  // Unless a thread of an earlier run still has it.
+  if (known != nullptr && known.use_count() == 1) return known;
   const proto::ProgramDesc part = Extract(plan_->desc, block);
   auto program = std::make_shared<Program>(Cat(plan_->program_name, ".", block));
   program->Restore(part);
   program->set_name(Cat(plan_->program_name, ".", block));
-  return std::make_shared<Detached>(std::move(program), inputs, results);
+  return known = std::make_shared<Detached>(std::move(program), inputs, results);
 }
 
 }  // namespace opstep

@@ -95,6 +95,7 @@ class Frame final : public FrameEditor, public BlockRunner {
     size_t bytes = 0;
   };
   std::vector<Arena> fast_arenas_, inspect_arenas_;
+  std::unordered_map<int, std::shared_ptr<DetachedBlock>> detached_;
 
   // Feeds, constants and values of shared memory that were edited in this run.
   std::unordered_map<uint32_t, std::shared_ptr<void>> own_;
@@ -104,8 +105,8 @@ class Frame final : public FrameEditor, public BlockRunner {
   Level* top_ = nullptr;
   bool after_ = false;
   bool failed_ = false;
-  // Interruptions wait for the next Poll; one is waiting.
-  bool held_ = false;
+  // Interruptions wait for the next Poll, of the outermost of so many holders; one is waiting.
+  int held_ = 0;
   bool interrupted_ = false;
   std::chrono::steady_clock::time_point polled_{};
   uint64_t step_ = 0;

@@ -100,13 +100,15 @@ void Frame::PollHere() {
   try {
     PollRun(*plan_);
   } catch (const Interrupted&) {
-    if (!held_ || interrupted_) throw;
+    if (held_ == 0 || interrupted_) throw;
     interrupted_ = true;
   }
 }
 
 void Frame::Poll() {
-  if (interrupted_) {
+  // An inner loop: the iteration around it is not over.
+  const bool inner = held_ > 1;
+  if (interrupted_ && !inner) {
     interrupted_ = false;
     throw Interrupted();
   }
@@ -114,9 +116,17 @@ void Frame::Poll() {
   const auto now = std::chrono::steady_clock::now();
   if (now - polled_ < 50ms) return;
   polled_ = now;
-  PollInterrupt();
+  if (inner) {
+    PollHere();
+  } else {
+    PollInterrupt();
+  }
 }
 
-void Frame::HoldInterrupts(bool held) { held_ = held; }
+void Frame::HoldInterrupts(bool held) {
+  held_ += held ? 1 : -1;
+  // The run ends in another way.
+  if (held_ == 0) interrupted_ = false;
+}
 
 }  // namespace opstep

@@ -32,6 +32,8 @@ void BindDebug(py::module_& m);
 // errors.cc: the interpreter is going away, so nobody may ask for the GIL any more.
 bool Finalizing();
 
+// errors.cc: is it a Ctrl-C that ends the run? Needs the GIL.
+bool IsInterruption(const py::error_already_set& error);
 // errors.cc: ends the run, on whose thread Python's error is to be raised. Needs the GIL.
 [[noreturn]] void ThrowInterrupted(py::error_already_set error);
 

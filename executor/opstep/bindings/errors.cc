@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "opstep/bindings/bindings.h"
@@ -17,13 +17,21 @@ namespace {
 std::atomic<pthread_t> main_thread;
 
 // From the poll that saw the signal to the translator that raises it, on one thread.
-thread_local std::optional<py::error_already_set> pending;
+// Only ever a pointer: what is still here when Python ends may not be freed any more.
+thread_local py::error_already_set* pending = nullptr;
+
+void Keep(py::error_already_set error) {
+  delete pending;
+  pending = new py::error_already_set(std::move(error));
+}
+
+bool OnMainThread() { return pthread_self() == main_thread.load(std::memory_order_relaxed); }
 
 void PollSignals() {
-  if (pthread_self() != main_thread.load(std::memory_order_relaxed) || Finalizing()) return;
+  if (!OnMainThread() || Finalizing()) return;
   py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() == 0) return;
-  pending.emplace();
+  Keep(py::error_already_set());
   throw Interrupted();
 }
 
@@ -33,7 +41,7 @@ void Translate(std::exception_ptr error) {
   } catch (const Interrupted&) {
     if (pending) {
       pending->restore();
-      pending.reset();
+      delete std::exchange(pending, nullptr);
     } else {
       PyErr_SetNone(PyExc_KeyboardInterrupt);
     }
@@ -42,8 +50,12 @@ void Translate(std::exception_ptr error) {
 
 }  // namespace
 
+bool IsInterruption(const py::error_already_set& error) {
+  return OnMainThread() && error.matches(PyExc_KeyboardInterrupt);
+}
+
 void ThrowInterrupted(py::error_already_set error) {
-  pending.emplace(std::move(error));
+  Keep(std::move(error));
   throw Interrupted();
 }
 

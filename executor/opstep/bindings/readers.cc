@@ -52,10 +52,18 @@ class PythonSource final : public Source {
       size_t i = 0;
       // A copy: to give arrays back would take the GIL in the middle of a run.
       for (const py::handle value : values) {
+        OPSTEP_CHECK(i < fields_.size(), "a record has more than ", fields_.size(), " values");
         record.push_back(CopyArray(py::cast<py::array>(value), fields_[i++].name));
       }
     });
     return any;
+  }
+
+  // Data that come in as they happen are not there to be skipped.
+  uint64_t Skip(uint64_t count) override {
+    bool live = false;
+    Locked([&] { live = py::cast<bool>(object_.attr("live")); });
+    return live ? count : Source::Skip(count);
   }
 
   int64_t size() const override {
@@ -72,7 +80,7 @@ class PythonSource final : public Source {
     try {
       call();
     } catch (py::error_already_set& error) {
-      if (error.matches(PyExc_KeyboardInterrupt)) ThrowInterrupted(std::move(error));
+      if (IsInterruption(error)) ThrowInterrupted(std::move(error));
       throw Error(Text(error));
     }
   }
@@ -101,7 +109,7 @@ class PythonSource final : public Source {
 }  // namespace
 
 void BindReaders(py::module_& m) {
-  SetWaitPoll(&PollInterrupt);
+  SetDefaultWaitPoll(&PollInterrupt);
   SetForeignReaders([](int64_t number) -> std::shared_ptr<Source> {
     return std::make_shared<PythonSource>(number);
   });

@@ -1,0 +1,18 @@
+#pragma once
+
+namespace opstep {
+
+// What a source that waits, or reads for long, calls now and then on the thread that asked for
+// data; it may throw to end that.
+struct WaitPoll {
+  void (*call)(void* context) = nullptr;
+  void* context = nullptr;
+};
+
+// For this thread; gives what was set before.
+WaitPoll SetWaitPoll(WaitPoll poll);
+// For threads that have set none.
+void SetDefaultWaitPoll(void (*poll)());
+void PollWaiting();
+
+}  // namespace opstep
