@@ -11,6 +11,8 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 # A vector up to this long is shown with its elements.
 SMALL = 8
+# An op with more outputs is shown with the first of them.
+_OUTPUTS = 4
 
 # By dtype: how struct reads one element, and how many bytes it has. bfloat16 is read by hand.
 _FORMATS = {
@@ -91,9 +93,19 @@ def as_number(value: float) -> str:
 
 
 def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
-    """`float32[?, 10]`: -1 is a size known only at run time."""
+    """`float32[?, 10]`: -1 is a size known only at run time. Only a reader has no dtype."""
+    if dtype == program_pb2.DATA_TYPE_UNSPECIFIED:
+        return "reader"
     sizes = ", ".join("?" if size < 0 else str(size) for size in dims)
     return f"{dtype_name(dtype)}[{sizes}]"
+
+
+def outputs_text(op: pb.OpInfo) -> str:
+    """`fc_0.out float32[128, 32]`; of many, as loops have them, the first."""
+    told = [f"{var.name} {type_name(var.dtype, var.dims)}" for var in op.outputs]
+    if len(told) > _OUTPUTS:
+        told[_OUTPUTS - 1 :] = [f"… ({len(told)} in all)"]
+    return ", ".join(told)
 
 
 def tensor_type(tensor: pb.Tensor) -> str:

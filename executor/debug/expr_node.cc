@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "debug/slots.h"
 #include "ir/schema.h"
 
 namespace opstep::expr {
@@ -36,7 +37,7 @@ struct SlotValue : Node {
   VarType Type(Context& context) const {
     const FrameView& frame = context.env->frame;
     const bool present = frame.StateOf(slot) == ValueState::kPresent;
-    return present ? frame.tensor(slot).type() : frame.plan().slots[slot].type;
+    return present ? frame.tensor(slot).type() : TypeNow(frame, slot);
   }
 };
 
@@ -232,15 +233,13 @@ NodePtr Fold(NodePtr node, bool constant) {
   return Constant(node->Eval(context));
 }
 
-bool IsRunning(const FrameView& frame, uint32_t slot) {
-  const Activation* level = &frame.top();
-  while (level && level->block != frame.plan().slots[slot].block) level = level->parent;
-  return level != nullptr;
-}
-
 void FailAbsent(const FrameView& frame, uint32_t slot, ValueState state,
                 const Instruction* released_by) {
   const std::string& name = frame.plan().slots[slot].name;
+  if (frame.plan().slots[slot].storage == Storage::kReader)
+    Fail(name, " is a reader: it gives values, but has none itself");
+  if (frame.plan().slots[slot].storage == Storage::kStack)
+    Fail(name, " keeps values for later: it has none itself");
   if (state == ValueState::kNotWritten) {
     Fail(name, IsRunning(frame, slot) ? " has not been written yet"
                                       : " has no value now: its block is not running");

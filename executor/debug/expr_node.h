@@ -33,8 +33,6 @@ NodePtr Constant(Value value);
 NodePtr Fold(NodePtr node, bool constant);
 
 NodePtr SlotNode(uint32_t slot);
-// Is the run in the variable's block, or in one inside of that?
-bool IsRunning(const FrameView& frame, uint32_t slot);
 // Says why there is no value.
 [[noreturn]] void FailAbsent(const FrameView& frame, uint32_t slot, ValueState state,
                              const Instruction* released_by);

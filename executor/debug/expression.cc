@@ -261,7 +261,7 @@ class Bound : public Expression {
     OPSTEP_CHECK(slot != 0, "only a variable or a part of one can be changed, such as w[0, :5]");
     const FrameView& frame = context.env->frame;
     OPSTEP_CHECK(frame.plan().slots[slot].storage != Storage::kStack, frame.plan().slots[slot].name,
-                 " holds values saved for the gradient: they cannot be changed");
+                 " keeps values for later: they cannot be changed");
     const Instruction* by = nullptr;
     const ValueState state = frame.StateOf(slot, &by);
     if (state != ValueState::kPresent) FailAbsent(frame, slot, state, by);

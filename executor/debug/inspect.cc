@@ -4,10 +4,13 @@
 #include <memory>
 #include <set>
 
+#include "base/tensor_stack.h"
 #include "debug/expr_node.h"
 #include "debug/expression.h"
 #include "debug/ragged.h"
+#include "debug/slots.h"
 #include "debug/stops.h"
+#include "ir/print.h"
 
 namespace opstep {
 namespace {
@@ -23,10 +26,22 @@ struct Named {
   const proto::Attr* attr = nullptr;  // or an attribute
 };
 
+std::string ReaderText(const Plan& plan, uint32_t slot) {
+  for (const proto::VarDesc& var : plan.desc.blocks(plan.slots[slot].block).vars()) {
+    if (var.name() == plan.slots[slot].name) return TypeText(var);
+  }
+  return "reader";
+}
+
 void FillSlot(const Look& look, uint32_t slot, proto::Value* out) {
   const FrameView& frame = look.frame;
   if (frame.plan().slots[slot].storage == Storage::kStack) {
-    out->set_absent("values saved for the gradient");
+    const size_t kept = static_cast<const TensorStack*>(frame.tensor(slot).data)->depth();
+    out->set_absent(Cat(kept, kept == 1 ? " value" : " values", " kept so far"));
+    return;
+  }
+  if (frame.plan().slots[slot].storage == Storage::kReader) {
+    out->set_absent(ReaderText(frame.plan(), slot));
     return;
   }
   const Instruction* by = nullptr;
@@ -40,8 +55,7 @@ void FillSlot(const Look& look, uint32_t slot, proto::Value* out) {
       }
       break;
     case ValueState::kNotWritten:
-      out->set_absent(expr::IsRunning(frame, slot) ? "not written yet"
-                                                   : "its block is not running");
+      out->set_absent(IsRunning(frame, slot) ? "not written yet" : "its block is not running");
       break;
     case ValueState::kReleased:
       out->set_absent(by ? Cat("released after op #", by->op_id, " ", by->op->name()) : "released");
@@ -225,7 +239,7 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
   std::set<std::string> variables;
   for (int block = at.block; block >= 0; block = plan.blocks[block].parent) {
     for (const auto& [name, slot] : plan.slot_of[block]) {
-      if (plan.slots[slot].storage != Storage::kStack) variables.insert(name);
+      if (HoldsTensor(plan.slots[slot])) variables.insert(name);
     }
   }
   for (const std::string& name : variables) out->add_variables(name);

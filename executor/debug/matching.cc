@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "debug/plans.h"
+#include "debug/slots.h"
 
 namespace opstep {
 namespace {
@@ -143,7 +144,7 @@ class WriteMatcher : public Matcher {
     std::vector<Write> writes;
     for (size_t block = 0; block < plan.blocks.size(); ++block) {
       const uint32_t slot = plan.FindSlot(static_cast<int>(block), variable);
-      if (!slot || plan.slots[slot].storage == Storage::kStack) continue;
+      if (!slot || !HoldsTensor(plan.slots[slot])) continue;
       for (const Instruction& instruction : plan.blocks[block].code) {
         const uint32_t* out = instruction.args + instruction.n_in;
         if (std::find(out, out + instruction.n_out, slot) == out + instruction.n_out) continue;

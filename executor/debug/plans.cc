@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "debug/slots.h"
 #include "ops/op.h"
 
 namespace opstep {
@@ -58,7 +59,7 @@ KnownPlan& Plans::Add(const Plan& plan) {
       const uint32_t* out = in + instruction.n_in;
       for (const uint32_t* slot = out; slot != out + instruction.n_out; ++slot) {
         const SlotPlan& plan_of = plan.slots[*slot];
-        if (!IsFloat(plan_of.type.dtype) || plan_of.storage == Storage::kStack) continue;
+        if (!IsFloat(plan_of.type.dtype) || !HoldsTensor(plan_of)) continue;
         op.float_outputs = true;
         if (std::find(in, out, *slot) != out) op.rewrites_input = true;
       }
@@ -176,6 +177,7 @@ void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpI
       const VarType& type = plan.slots[index].type;
       proto::VarInfo* var = info->add_outputs();
       var->set_name(name);
+      if (plan.slots[index].storage == Storage::kReader) continue;  // it has no dtype
       var->set_dtype(static_cast<proto::DataType>(type.dtype));
       for (int64_t size : type.dims) var->add_dims(size);
     }

@@ -4,6 +4,7 @@
 
 #include "debug/agent.h"
 #include "debug/plans.h"
+#include "debug/slots.h"
 
 namespace opstep {
 namespace {
@@ -11,8 +12,14 @@ namespace {
 std::atomic<PythonStack> python_stack{nullptr};
 constexpr size_t kMaxPythonFrames = 200;
 
-void FillOp(const Plan& plan, int block, const proto::OpDesc& op, proto::StackFrame* out) {
+void FillOp(const FrameView& frame, int block, const proto::OpDesc& op, proto::StackFrame* out) {
+  const Plan& plan = frame.plan();
   FillOpInfo(plan, block, op, out->mutable_op());
+  for (proto::VarInfo& var : *out->mutable_op()->mutable_outputs()) {
+    var.clear_dims();
+    for (const int64_t size : TypeNow(frame, plan.FindSlot(block, var.name())).dims)
+      var.add_dims(size);
+  }
   if (out->op().stack_size() == 0) return;
   const proto::SourceLine& line = out->op().stack(0);
   out->set_file(line.file());
@@ -59,10 +66,10 @@ void FillFrames(const FrameView& frame, proto::Stopped* stopped) {
   };
   const Activation* where = &frame.top();
   proto::StackFrame* op = add(proto::StackFrame::OP, *where);
-  FillOp(plan, where->block, *where->instruction->op, op);
+  FillOp(frame, where->block, *where->instruction->op, op);
   op->set_after(frame.after());
   for (; where->parent; where = where->parent) {
-    FillOp(plan, where->parent->block, *where->parent->instruction->op,
+    FillOp(frame, where->parent->block, *where->parent->instruction->op,
            add(proto::StackFrame::BLOCK, *where));
   }
   proto::StackFrame* run = add(proto::StackFrame::RUN, *where);

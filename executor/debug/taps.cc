@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "debug/matching.h"
+#include "debug/slots.h"
 #include "ir/program.h"
 #include "ops/op.h"
 
@@ -247,7 +248,7 @@ void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan
     const uint32_t only = where.has_data() ? plan.FindSlot(block, where.data().variable()) : 0;
     for (const uint32_t* slot = from; slot != from + n; ++slot) {
       const SlotPlan& of = plan.slots[*slot];
-      if (*slot == 0 || of.storage == Storage::kStack || (only && *slot != only)) continue;
+      if (*slot == 0 || !HoldsTensor(of) || (only && *slot != only)) continue;
       if (std::find(from, slot, *slot) != slot) continue;  // x * x
       TapBinding each = made;
       each.slot = *slot;

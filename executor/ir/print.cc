@@ -60,10 +60,10 @@ std::string AttrText(const proto::Attr& attr) {
   return "?";
 }
 
-// " in sequences" for a ragged variable.
-std::string SequencesText(const proto::VarDesc& var) {
+// " in sequences" for a ragged value.
+std::string SequencesText(int levels) {
   std::string text;
-  for (int i = 0; i < var.lod_size(); ++i) text += i == 0 ? " in sequences" : " of sequences";
+  for (int i = 0; i < levels; ++i) text += i == 0 ? " in sequences" : " of sequences";
   return text;
 }
 
@@ -92,7 +92,7 @@ class Printer {
         if (!text.empty()) text += ", ";
         text += name;
         if (const proto::VarDesc* var = Find(block, op, name)) {
-          text += " " + TypeOf(*var).ToString() + SequencesText(*var);
+          text += " " + TypeText(*var);
         }
       }
     }
@@ -152,5 +152,17 @@ std::string Listing::ToString() const {
 }
 
 Listing Print(const Program& program) { return Printer(program).Run(); }
+
+std::string TypeText(const proto::VarDesc& var) {
+  if (var.kind() != proto::READER) return TypeOf(var).ToString() + SequencesText(var.lod_size());
+  std::string text = "reader";
+  for (const proto::FieldDesc& field : var.fields()) {
+    const Dims dims(std::span(field.dims().data(), static_cast<size_t>(field.dims_size())));
+    const VarType type{static_cast<DType>(field.dtype()), dims};
+    text += Cat(&field == &var.fields(0) ? " of " : ", ", field.name(), " ", type.ToString(),
+                SequencesText(field.lod_level()));
+  }
+  return text;
+}
 
 }  // namespace opstep

@@ -95,6 +95,7 @@ void Run(KernelContext& ctx) {
   }
   // The next run of the program begins anew.
   if (kept) *kept.as<int64_t>() = 0;
+  if (total) *total.as<int64_t>() = step;
   ctx.runner().Poll();
 }
 
@@ -140,7 +141,9 @@ const bool kReaderLoop =
         .Out("step_out", "the same after each iteration, 0 at the end", DTypeSet(DType::kInt64))
         .Optional()
         .InplaceOf("step")
-        .Out("total", "how many iterations there will be, -1 when that is not known",
+        .Out("total",
+             "how many iterations there will be, -1 when that is not known; at the end, how many "
+             "there were",
              DTypeSet(DType::kInt64))
         .Optional()
         .Out("written", "variables of X that the block writes", kEvery)

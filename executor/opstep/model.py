@@ -236,7 +236,7 @@ def _list(names: Sequence[str]) -> str:
 
 def _check_files(program: Program, what: str) -> None:
     """Running a model must not touch files: it may come from anywhere."""
-    op = program._core.file_op()
+    op = _core.file_op(program._core)
     if op:
         raise Error(f"{what} cannot be a model: its op {op} reads or writes files by itself")
 

@@ -104,7 +104,7 @@ class Pipeline:
         fields = _results(_mapped(self.fields, function, Program("map")))
 
         def add(program: Program) -> Variable:
-            reader = self._add(program)
+            reader = self._made(program)
             return _mapped(self.fields, function, program, reader)[0]
 
         return Pipeline(fields, add, self, self.batched, self.live)
@@ -112,7 +112,7 @@ class Pipeline:
     def _then(self, op: ops.OpFunction, fields: Sequence[Field], **attrs: Any) -> Pipeline:
         return Pipeline(
             fields,
-            lambda program: op(self._add(program), **attrs),
+            lambda program: op(self._made(program), **attrs),
             self,
             self.batched,
             self.live,
@@ -125,12 +125,16 @@ class Pipeline:
         program = program or context.default_main_program()
         before, program._current = program._current, 0
         try:
-            made = self._add(program)
+            made = self._made(program)
         finally:
             program._current = before
-        program._core.set_fields(0, made.name, [tuple(field) for field in self.fields])
         # What Python gives lives as long as the program that reads it.
         program._readers.append(self)
+        return made
+
+    def _made(self, program: Program) -> Variable:
+        made = self._add(program)
+        program._core.set_fields(0, made.name, [tuple(field) for field in self.fields])
         return made
 
     def iterate(
@@ -202,7 +206,12 @@ class Pipeline:
         return named
 
     def __repr__(self) -> str:
-        return f"<reader of {', '.join(map(_text, self.fields))}>"
+        return f"<reader of {described(self.fields)}>"
+
+
+def described(fields: Sequence[Field]) -> str:
+    """`x float32[?, 8], label int64[?, 1]`"""
+    return ", ".join(map(_text, fields))
 
 
 def _text(field: Field) -> str:

@@ -49,17 +49,22 @@ void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
   DisownAll();
   BindFeeds(feeds);
   std::vector<std::pair<uint32_t, Tensor>> made;
+  bool begun = false;
   try {
     BindScope(scope, made);
     BindFetches();
     for (TensorStack& stack : stacks_) stack.Clear();
     step_ = plan_->program->runs().fetch_add(1) + 1;
     const ActiveRun active(*plan_);
+    begun = true;
     RunBlock(0, 0);
   } catch (...) {
     // A startup program that failed must not leave memory behind that passes for values.
     for (auto& [slot, before] : made) {
       const std::string& name = plan_->slots[slot].name;
+      // What was filled once is whole, whatever came after it.
+      const uint32_t flag = plan_->slots[slot].filled_once;
+      if (begun && flag != 0 && *slots_[flag].as<bool>()) continue;
       if (before) {
         scope.Set(name, std::move(before));
       } else {

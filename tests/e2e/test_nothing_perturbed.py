@@ -14,6 +14,7 @@ import pytest
 
 from opstep_server.debugger import Debugger
 from opstep_server.model import (
+    BlockWhere,
     BreakpointSpec,
     FaultSpec,
     LaunchTarget,
@@ -79,13 +80,14 @@ SCRIPTS = {
     "gan": (PROGRAMS / "digest_of.py", str(EXAMPLES / "gan.py"), "100"),
     "linear_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "linear_regression.py"), "20"),
     "loop": (PROGRAMS / "digest_of.py", str(EXAMPLES / "loop.py")),
+    "reader_loop": (PROGRAMS / "reader_loop.py", "--passes", str(STEPS // 4)),
     "sequences": (PROGRAMS / "digest_of.py", str(EXAMPLES / "sequences.py"), "6"),
     "softmax_regression": (PROGRAMS / "digest_of.py", str(EXAMPLES / "softmax_regression.py"), "5"),
     # Loops as ops.
     "in_program/digits_conv": (
         PROGRAMS / "digest_of.py",
         str(EXAMPLES / "in_program" / "digits_conv.py"),
-        "1",
+        "6",
     ),
     "in_program/gan": (
         PROGRAMS / "digest_of.py",
@@ -100,7 +102,7 @@ SCRIPTS = {
     "in_program/sequences": (
         PROGRAMS / "digest_of.py",
         str(EXAMPLES / "in_program" / "sequences.py"),
-        "1",
+        "6",
     ),
 }
 
@@ -108,7 +110,7 @@ SCRIPTS = {
 def test_no_example_is_forgotten() -> None:
     paths = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("in_program/*.py")]
     names = {str(path.relative_to(EXAMPLES).with_suffix("")) for path in paths}
-    assert names == set(SCRIPTS) - {"digest"}
+    assert names == set(SCRIPTS) - {"digest", "reader_loop"}
 
 
 @pytest.fixture(scope="module", params=SCRIPTS)
@@ -157,16 +159,16 @@ def test_a_hundred_random_pauses(script: str) -> None:
     async def pauses(run: Run) -> None:
         nonlocal paused
         debugger, stop = run.debugger, await run.stop()  # entry, in the first program
-        thread = stop.thread.id
         while paused < 100 and stop is not None:
             # To a random op of those that come, in a random iteration of a loop, ...
             program = next(
                 p for p in debugger.programs if p.event.program == stop.stopped.frames[0].program
             )
             op = choose.choice(await debugger.ops(program)).name
-            await debugger.add_breakpoint(BreakpointSpec(PatternWhere(op), temporary=True))
-            await debugger.add_breakpoint(BreakpointSpec(PatternWhere("*.feed"), temporary=True))
-            await debugger.resume(thread, "continue")
+            # or to what comes in each run, or in each iteration of a loop over a reader, ...
+            for place in (PatternWhere(op), PatternWhere("*.feed"), BlockWhere("reader_loop")):
+                await debugger.add_breakpoint(BreakpointSpec(place, temporary=True))
+            await debugger.resume(stop.thread.id, "continue")
             stop = await run.stop_or_end()
             for state in list(debugger.breakpoints):
                 await debugger.remove_breakpoint(state.id)
@@ -174,21 +176,23 @@ def test_a_hundred_random_pauses(script: str) -> None:
                 break
             # ... and from there a pause, asked for first: the script must not end before it.
             await debugger.pause()
-            await debugger.resume(thread, "continue")
+            await debugger.resume(stop.thread.id, "continue")
             stop = await run.stop_or_end()
             if stop is None:
                 break
             paused += stop.stopped.reason == pb.STOP_PAUSE
             for _ in range(choose.randrange(3)):
-                await debugger.resume(thread, choose.choice(["over", "into"]), "op")
+                await debugger.resume(stop.thread.id, choose.choice(["over", "into"]), "op")
                 stop = await run.stop_or_end()
                 if stop is None:
                     return
             seen.add((len(stop.stopped.frames), stop.stopped.frames[0].op.name))
             for scope in (pb.SCOPE_INPUTS, pb.SCOPE_BLOCK, pb.SCOPE_PARAMETERS):
-                await debugger.variables(thread, 0, scope)
-        if stop is not None:
-            await debugger.resume(thread, "continue")
+                await debugger.variables(stop.thread.id, 0, scope)
+        # What a reader maps runs on its own thread, which a pause may have stopped too.
+        while stop is not None:
+            await debugger.resume(stop.thread.id, "continue")
+            stop = await run.stop_or_end()
 
     assert digest_with(script, pauses, entry=True) == undisturbed(script)
     # One that is over soon leaves no room for a hundred.

@@ -111,16 +111,12 @@ def blocks(frames: Sequence[pb.StackFrame]) -> Iterator[str]:
 def op_line(op: pb.OpInfo) -> str:
     """`#14 fc_0.matmul (matmul) → fc_0.out float32[128, 32]`."""
     text = f"#{op.id} {op.name} ({op.type})"
-    if op.outputs:
-        text += " → " + ", ".join(
-            f"{var.name} {values.type_name(var.dtype, var.dims)}" for var in op.outputs
-        )
-    return text
+    return f"{text} → {values.outputs_text(op)}" if op.outputs else text
 
 
 def op_row(op: pb.OpInfo) -> tuple[str, str, str, str, str]:
     """Number, name, type, line and outputs, for a table."""
-    made = ", ".join(f"{var.name} {values.type_name(var.dtype, var.dims)}" for var in op.outputs)
+    made = values.outputs_text(op)
     return f"#{op.id}", op.name, op.type, op_place(op), f"→ {made}" if made else ""
 
 

@@ -43,6 +43,10 @@ _VALUES = (
     ("--repeat", "N", "run N times"),
     ("--startup", "FILE", "a program that is run once before: it fills parameters"),
     ("--params", "FILE", "a safetensors file with values of persistable variables"),
+    ("--set", "NAME=VALUE", "another value of a setting; may be repeated"),
+    ("--steps", "N", "how many iterations the first loop over data makes"),
+    ("--data", "[NAME=]FILE.rec", "read this record file, in the first loop or NAME's"),
+    ("--checkpoint", "FILE", "what an interrupted loop goes on from"),
 )
 _FLAGS = (
     ("--random", "random values for the other feeds"),
@@ -75,7 +79,7 @@ def problem(args: argparse.Namespace) -> str:
     for path in [*args.startup, *args.params]:
         if not os.path.isfile(path):
             return f"there is no file {path}"
-    for flag, least in (("batch_size", 1), ("repeat", 1), ("seed", None)):
+    for flag, least in (("batch_size", 1), ("repeat", 1), ("steps", 1), ("seed", None)):
         for text in getattr(args, flag):
             if not text.isdecimal() or (least and int(text) < least):
                 return f"'{text}' is no number for --{flag.replace('_', '-')}"

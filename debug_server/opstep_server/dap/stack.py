@@ -23,7 +23,7 @@ _PACKAGES = ("/site-packages/", "/dist-packages/", sysconfig.get_paths()["stdlib
 
 def op_title(op: pb.OpInfo) -> str:
     """`fc_0.matmul (matmul) → fc_0.out float32[128, 32]`."""
-    outputs = ", ".join(f"{var.name} {values.type_name(var.dtype, var.dims)}" for var in op.outputs)
+    outputs = values.outputs_text(op)
     return f"{op.name} ({op.type})" + (f" → {outputs}" if outputs else "")
 
 

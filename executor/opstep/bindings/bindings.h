@@ -25,6 +25,7 @@ void BindFiles(py::module_& m);
 void BindRecords(py::module_& m);
 void BindSources(py::module_& m);
 void BindReaders(py::module_& m);
+void BindLoops(py::module_& m);
 void BindExecutor(py::module_& m);
 void BindHook(py::module_& m);
 void BindDebug(py::module_& m);

@@ -2,7 +2,6 @@
 #include <pybind11/stl.h>
 
 #include <map>
-#include <set>
 
 #include "ir/op_view.h"
 #include "ir/print.h"
@@ -321,19 +320,6 @@ std::shared_ptr<Program> Joined(const Program& program, const Program& added,
   return made;
 }
 
-// "#3 save_0 (train.py:12)" for the first op that names a file or brings data from outside, or "".
-std::string FileOp(const Program& program) {
-  for (const proto::BlockDesc& block : program.desc().blocks()) {
-    for (const proto::OpDesc& op : block.ops()) {
-      const OpRole role = GetOp(op.type()).role;
-      if (role != OpRole::kFile && role != OpRole::kSource) continue;
-      const std::string where = program.Where(op);
-      return Cat("#", op.id(), " ", op.name(), where.empty() ? "" : " (" + where + ")");
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 void BindProgram(py::module_& m) {
@@ -390,7 +376,6 @@ void BindProgram(py::module_& m) {
       .def("lod", &GetLod)
       .def("set_lod", &SetLod)
       .def("offsets_of", &OffsetsOf)
-      .def("file_op", &FileOp)
       .def("once_flags", &OnceFlags)
       .def("op_ids", &OpIds)
       .def("op_names", &OpNames)

@@ -20,6 +20,7 @@ examples:
   opstep run digits_model --feed x=images.npy
   opstep run digits_model --random --batch 32 --repeat 1000
   opstep run main.opstep --startup startup.opstep --random --repeat 50 --fetch mean_0.out
+  opstep run train.opstep --data train.rec --set lr=0.01 --steps 5000 --out trained
 
 exit code: 0, 1 when something went wrong, 2 for wrong arguments, 130 after Ctrl-C; a script's own
 """
@@ -79,7 +80,10 @@ def parser() -> argparse.ArgumentParser:
         help="a variable to show, beside what a model gives anyway; may be repeated",
     )  # fmt: skip
     run.add_argument(
-        "--out", metavar="DIR", help="write what was fetched to DIR as NAME.npy, do not show it"
+        "--out",
+        metavar="DIR",
+        help="write what was fetched to DIR as NAME.npy, do not show it; and what was trained, as "
+        "params.safetensors",
     )
     run.add_argument(
         "--repeat",
@@ -100,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
         "--params", metavar="FILE",
         help="a safetensors file with values of persistable variables, such as a checkpoint",
     )  # fmt: skip
+    _add_training(run)
     run.add_argument(
         "--taps", metavar="FILE", help="log values of ops as this file says; stands before a script"
     )
@@ -114,6 +119,27 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--dot", action="store_true", help="a picture for Graphviz instead")
     _add_records(commands)
     return top
+
+
+def _add_training(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], type=_setting, dest="settings",
+        help="another value of a setting, such as a learning rate; may be repeated",
+    )  # fmt: skip
+    loops = run.add_argument_group("programs with loops over readers, such as merged ones")
+    loops.add_argument(
+        "--steps", metavar="N", type=_count, help="how many iterations the first loop makes"
+    )
+    loops.add_argument(
+        "--data", metavar="[NAME=]FILE.rec", action="append", default=[],
+        help="read this record file: in the first loop, or the loop or reading op NAME; may be "
+        "repeated for data in several files",
+    )  # fmt: skip
+    loops.add_argument(
+        "--checkpoint", metavar="FILE",
+        help="what Ctrl-C writes and the same command goes on from; gone when the program has "
+        "ended (NAME.checkpoint.safetensors in the current directory, for NAME.opstep)",
+    )  # fmt: skip
 
 
 def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -194,6 +220,13 @@ def _feed(text: str) -> tuple[str, str]:
     if not (name and equals and path):
         raise argparse.ArgumentTypeError(f"'{text}' is no feed: write NAME=FILE.npy")
     return name, path
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"'{text}' is no setting: write NAME=VALUE")
+    return name, value
 
 
 def _count(text: str) -> int:

@@ -13,8 +13,10 @@ import numpy as np
 
 from opstep import _core, debug
 from opstep._core import Error
+from opstep.cli import data, settings
 from opstep.cli.feeding import feeds_of
 from opstep.cli.showing import value
+from opstep.cli.training import Training, is_training
 from opstep.executor import CompiledProgram, Executor, Scope, compile
 from opstep.model import _fill_others, _persistables, _types, load_model
 from opstep.program import Program, file_path
@@ -38,24 +40,35 @@ def run_script(path: str, args: Sequence[str], taps: str | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """A model or a program, once or many times."""
+    """A model or a program, once or many times; one with loops over data, to its end."""
     if args.taps:
         debug.log_taps(args.taps)
     scope = Scope()
+    training: Training | None = None
     if os.path.isdir(args.file):
         program, feeds, fetches = load_model(args.file, scope)
+        _check_options(args, program, False)
     else:
-        program = _without_files(Program.load(args.file), args)
+        program = Program.load(args.file)
+        loops = is_training(program)
+        _check_options(args, program, loops)
+        data.check_trusted(program, data.replace(program, args.data), args.allow_files)
         feeds, fetches = program._core.feed_names(), []
-    if args.startup:
-        Executor().run(_without_files(Program.load(args.startup), args), scope=scope)
-    if args.params:
-        _load(args.params, program, scope)
+        if loops:
+            training = Training(program, scope, args)
+    resumed = training is not None and training.resume()
+    if not resumed:
+        _start(program, scope, args)
+    if args.settings:
+        settings.fill(program, scope)
+        settings.apply(program, scope, args.settings, resumed)
     fetches = [*fetches, *(name for name in args.wanted if name not in fetches)]
     values = feeds_of(args, program, feeds)
     function = compile(program, feeds, fetches, scope)
     arrays = [values[name] for name in feeds]
     try:
+        if training is not None:
+            return _train(training, function, arrays, args)
         times, fetched, interrupted = _repeat(function, arrays, args.repeat)
     except Error as error:
         raise _missing(program, scope, error) from None
@@ -65,6 +78,47 @@ def run(args: argparse.Namespace) -> int:
     elif not fetches and not interrupted:
         print(f"ran '{program.name}' once; --fetch NAME shows a variable", file=sys.stderr)
     return 130 if interrupted else 0
+
+
+def _train(
+    training: Training, function: CompiledProgram, arrays: list[Any], args: argparse.Namespace
+) -> int:
+    if not args.out and not _core.file_op(function.program._core, _sources(function.program)):
+        print("what is trained is not kept: --out DIR would write it", file=sys.stderr)
+    if args.out:
+        _make(args.out)  # what cannot be written is said before hours of work
+    fetched = training.run(function, arrays)
+    if fetched is None:
+        return 130
+    _give(dict(zip(function.fetches, fetched, strict=True)), args.out)
+    training.finish(args.out)
+    return 0
+
+
+def _sources(program: Program) -> set[int]:
+    return set(_core.sources(program._core))
+
+
+def _check_options(args: argparse.Namespace, program: Program, loops: bool) -> None:
+    if loops and args.repeat > 1:
+        raise Error(
+            f"program '{program.name}' goes through its data by itself: --steps, not --repeat, "
+            "says how often"
+        )
+    for option in ("steps", "checkpoint"):
+        if not loops and getattr(args, option) is not None:
+            raise Error(f"--{option} is for loops over readers, and '{program.name}' has none")
+
+
+def _start(program: Program, scope: Scope, args: argparse.Namespace) -> None:
+    """First values, but for those that the program gives itself."""
+    if args.startup:
+        startup = Program.load(args.startup)
+        data.check_trusted(startup, set(), args.allow_files)
+        Executor().run(startup, scope=scope)
+    if args.params:
+        settings.fill(program, scope)  # the file may have some of the values only
+        _load(args.params, program, scope)
 
 
 def _load(path: str, program: Program, scope: Scope) -> None:
@@ -86,17 +140,6 @@ def _missing(program: Program, scope: Scope, error: Error) -> Error:
                 "that fills it with --startup FILE, or values with --params FILE"
             )
     return error
-
-
-def _without_files(program: Program, args: argparse.Namespace) -> Program:
-    """A program may come from anywhere: it touches files only when it is trusted."""
-    op = program._core.file_op()
-    if op and not args.allow_files:
-        raise Error(
-            f"program '{program.name}' reads or writes files by itself (op {op}): "
-            "if you trust it, add --allow-files"
-        )
-    return program
 
 
 def _repeat(
@@ -199,13 +242,17 @@ def _give(values: dict[str, Any], folder: str | None) -> None:
         for name, array in fetched.items():
             sys.stdout.write(value(name, array))
         return
-    try:
-        if not os.path.isdir(folder):
-            os.mkdir(folder)
-    except OSError as error:
-        raise Error(f"cannot make the directory '{folder}': {error.strerror}") from None
+    _make(folder)
     for name, array in fetched.items():
         # Names of variables may hold slashes.
         path = os.path.join(folder, name.replace("/", "_") + ".npy")
         _core.write_array(file_path(path), array)
         print(f"{path}: {array.dtype}{list(array.shape)}")
+
+
+def _make(folder: str) -> None:
+    try:
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+    except OSError as error:
+        raise Error(f"cannot make the directory '{folder}': {error.strerror}") from None

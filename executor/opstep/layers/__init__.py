@@ -167,6 +167,7 @@ from opstep.layers.tensor import (
     reshape as reshape,
     scatter_elements as scatter_elements,
     scatter_nd as scatter_nd,
+    setting as setting,
     shape as shape,
     size as size,
     slice as slice,

@@ -9,6 +9,7 @@ import numpy as np
 
 from opstep import _core, context, ops, ragged
 from opstep._core import Error
+from opstep.initializer import Constant, add_startup_value
 from opstep.layers._common import Axes, Out, base_name, error, text
 from opstep.variable import Operand, Variable
 
@@ -51,6 +52,18 @@ def _feed(variable: Variable) -> Variable:
         out=variable,
         op_name=f"{variable.name}.feed",
     )
+
+
+def setting(name: str, value: float, dtype: Any = "float32") -> Variable:
+    """A number that can be changed without building the program anew, such as a learning rate: by
+    `scope.set(name, …)` between runs, or `opstep run --set NAME=VALUE`."""
+    program = context.default_main_program()
+    block = program.global_block()
+    if block.has_var(name):
+        raise error(setting, f"there is a variable '{name}' already: give it another name")
+    made = block.create_var(name, [], dtype, persistable=True, stop_gradient=True)
+    add_startup_value(made, Constant(value))
+    return made
 
 
 def fill(shape: Sequence[int], value: float, dtype: Any = "float32", **more: Any) -> Variable:
