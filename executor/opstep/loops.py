@@ -188,7 +188,7 @@ class ReaderLoop:
 
     def stop_when(self, condition: Variable) -> None:
         """End the loop after this iteration if `condition`, one bool, holds."""
-        program, body = self._inside("loop.stop_when")
+        _, body = self._inside("loop.stop_when")
         if condition.dtype != "bool":
             raise Error(
                 f"stop_when needs a bool, but '{condition.name}' is {condition.dtype}: "

@@ -189,7 +189,7 @@ def test_steps_end_the_loop_early(data: Path) -> None:
 def test_a_condition_stops_it(data: Path) -> None:
     main, startup = opstep.Program(), opstep.Program()
     with opstep.program_guard(main, startup):
-        with (loop := readers.records(data).batch(10).repeat().iterate()) as (x, label):
+        with (loop := readers.records(data).batch(10).repeat().iterate()) as (_x, _label):
             seen = loop.fetch(loop.step)
             with loop.every(4):
                 loop.stop_when(layers.less_than(9, loop.step))
@@ -202,7 +202,7 @@ def test_a_condition_stops_it(data: Path) -> None:
 def test_fetches_every_nth_value_and_the_latest(data: Path) -> None:
     main, startup = opstep.Program(), opstep.Program()
     with opstep.program_guard(main, startup):
-        with (loop := readers.records(data).batch(10).iterate()) as (x, label):
+        with (loop := readers.records(data).batch(10).iterate()) as (x, _label):
             sums = loop.fetch(layers.reduce_sum(x, axes=[0]), every=3, name="sums")
     exe, scope = opstep.Executor(), opstep.Scope()
     exe.run(startup, scope=scope)
@@ -218,7 +218,7 @@ def test_a_loop_inside_a_loop_begins_anew_each_time(data: Path) -> None:
     main, startup = opstep.Program(), opstep.Program()
     test = readers.records(data).batch(50)
     with opstep.program_guard(main, startup):
-        with (loop := readers.records(data).batch(25).iterate()) as (x, label):
+        with (loop := readers.records(data).batch(25).iterate()) as (_x, _label):
             total = layers.fill([1], 0.0)
             with loop.every(2), test.iterate() as (tx, _):
                 layers.assign(total + layers.reduce_sum(tx), out=total)
@@ -237,7 +237,7 @@ def test_map_runs_layers_on_each_record(data: Path) -> None:
     reader = readers.records(data).map(change).batch(30)
     assert [field.shape for field in reader.fields] == [(None, 13)]
     (first, *_) = list(reader)
-    original = list(readers.records(data).batch(30))[0]
+    original = next(iter(readers.records(data).batch(30)))
     np.testing.assert_array_equal(first["both"][:, :12], original["x"] * 2)
     np.testing.assert_array_equal(first["both"][:, 12:], original["label"])
     main, startup = opstep.Program(), opstep.Program()
@@ -365,7 +365,7 @@ def test_the_inside_is_for_the_inside(data: Path) -> None:
     with opstep.program_guard(main, startup):
         with (loop := readers.records(data).batch(4).iterate()) as (x, _):
             layers.reduce_sum(x)
-        with pytest.raises(opstep.Error, match="loop.fetch of a loop is for the inside"):
+        with pytest.raises(opstep.Error, match=r"loop\.fetch of a loop is for the inside"):
             loop.fetch(x)
         with pytest.raises(opstep.Error, match="has its block already"):
             loop.__enter__()
