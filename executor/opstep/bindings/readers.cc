@@ -1,5 +1,5 @@
 // Readers that Python code feeds, and what Python has to say of reader variables.
-#include "data/stages.h"
+#include "data/waiting.h"
 #include "ops/foreign_reader.h"
 #include "opstep/bindings/bindings.h"
 #include "runtime/hook.h"
