@@ -179,12 +179,11 @@ class Pipeline:
         while (record := source.next()) is not None:
             yield self._named(record)
 
-    def __len__(self) -> int:
-        """How many records a pass has, where that is known without reading it."""
+    @property
+    def size(self) -> int | None:
+        """How many records a pass has, or None when that is not known before they are read."""
         size = self._open().size()
-        if size < 0:
-            raise Error("how many records there are is not known before they are read")
-        return size
+        return None if size < 0 else size
 
     def _open(self) -> _core.Source:
         from opstep.executor import Executor
