@@ -112,9 +112,10 @@ void Shape(ShapeContext& ctx) {
     CheckOneElement(ctx.in(stop), "stop");
   }
   if (!op.Input("step").empty()) CheckOneElement(ctx.in(1), "step");
+  if (!op.Input("total").empty()) CheckOneElement(ctx.in(2), "total");
   ctx.set_out(n, {DType::kInt64, {}});
   ctx.set_out(n + 1, {DType::kInt64, {}});
-  KeepTypes(ctx, "written", n + 2, 2);
+  KeepTypes(ctx, "written", n + 2, 3);
 }
 
 const bool kReaderLoop =
@@ -125,6 +126,8 @@ const bool kReaderLoop =
         .In("reader", "gives the records", kEvery)
         .Reader()
         .In("step", "how many iterations are done already", DTypeSet(DType::kInt64))
+        .Optional()
+        .In("total", "what total_out is written to", DTypeSet(DType::kInt64))
         .Optional()
         .In("X", "variables from outside that the block reads or writes", kEvery)
         .Captures()
@@ -141,11 +144,12 @@ const bool kReaderLoop =
         .Out("step_out", "the same after each iteration, 0 at the end", DTypeSet(DType::kInt64))
         .Optional()
         .InplaceOf("step")
-        .Out("total",
+        .Out("total_out",
              "how many iterations there will be, -1 when that is not known; at the end, how many "
              "there were",
              DTypeSet(DType::kInt64))
         .Optional()
+        .InplaceOf("total")
         .Out("written", "variables of X that the block writes", kEvery)
         .Captures()
         .Role(OpRole::kReaderLoop)

@@ -91,7 +91,12 @@ class ReaderLoop:
         program._current = body.parent.index if body.parent else 0
         if kind is not None:
             return
-        kept = {"step": self._counter, "step_out": self._counter, "total": self._total}
+        kept = {
+            "step": self._counter,
+            "step_out": self._counter,
+            "total": self._total,
+            "total_out": self._total,
+        }
         ops.reader_loop(
             self._reader,
             stop=self._stop.name if self._stop is not None else None,

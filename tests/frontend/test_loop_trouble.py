@@ -286,3 +286,36 @@ def test_a_stop_of_no_element_is_refused(six: Pipeline) -> None:
 
     with pytest.raises(opstep.Error, match=r"stop is .*: it must have one element"):
         built.run(built.edited(edit))
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_of_a_loop_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    fails_at = [8]
+
+    def make(number: int) -> dict[str, np.ndarray]:
+        if number == fails_at[0]:
+            raise ValueError("power")
+        rng = np.random.default_rng(number)
+        return {"x": rng.normal(size=(4, 3)).astype(np.float32)}
+
+    def body(loop: ReaderLoop, x: Variable) -> None:
+        hidden = layers.dropout(layers.fc(x, 5, act="tanh"), 0.4)
+        opstep.optimizer.Adam(0.05).minimize(layers.mean(layers.fc(hidden, 1)))
+        opstep.checkpoint(tmp_path / "at.safetensors", every=3)
+
+    built = Built(readers.from_steps(make), body, steps=20)
+    with pytest.raises(opstep.Error, match="power"):
+        built.run()
+    fails_at[0] = -1
+    # Another process would begin like this: behind iteration 6, the last that was kept.
+    later = opstep.Scope()
+    assert opstep.resume(tmp_path / "at.safetensors", built.main, later)
+    assert later.find("reader_loop_0.step") == 6
+    built.executor.run(built.main, scope=later)
+    whole = opstep.Scope()
+    built.executor.run(built.startup, scope=whole)
+    built.executor.run(built.main, scope=whole)
+    for name in whole.names():
+        np.testing.assert_array_equal(later.find(name), whole.find(name), err_msg=name)

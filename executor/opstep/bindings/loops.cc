@@ -48,7 +48,7 @@ py::list Loops(const Program& program) {
       loop["op"] = op.id();
       loop["name"] = op.name();
       loop["step"] = view.Input("step");
-      loop["total"] = view.Output("total");
+      loop["total"] = view.Output("total_out");
       loop["shown"] = view.Strings("shown");
       loop["sources"] = sources;
       loops.append(loop);
