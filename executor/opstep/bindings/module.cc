@@ -14,6 +14,8 @@ PYBIND11_MODULE(_core, m) {
   BindSources(m);
   BindReaders(m);
   BindExecutor(m);
+  BindValues(m);
+  BindTracing(m);
   BindHook(m);
   BindDebug(m);
 }
