@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from opstep import _core
+
 if TYPE_CHECKING:
     from opstep.imperative.layer import Layer
     from opstep.program import Program
@@ -22,6 +24,7 @@ class _Context(threading.local):
 
 
 _context = _Context()
+_core.set_context(_context)
 _defaults: dict[str, Program] = {}
 _lock = threading.Lock()
 

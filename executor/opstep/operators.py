@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Union
 
 # What may stand beside a variable in an expression.
@@ -146,6 +147,7 @@ def _floor_div(x: Any, y: Any) -> Any:
     return ops.div(ops.sub(x, ops.mod(x, y)), y)
 
 
+@cache
 def _ops() -> Any:
     # opstep.ops needs this module.
     from opstep import ops

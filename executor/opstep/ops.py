@@ -86,6 +86,8 @@ class OpFunction:
         return len(needed) == 1 and not required and len(self._outputs) == 1
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and context._context.imperative and len(args) <= len(self._inputs):
+            return self._tracer.run_inputs(args)
         if len(args) > len(self._inputs):
             takes = ", ".join(self._inputs) or "none"
             raise self._error(f"takes the inputs {takes}, but {len(args)} were given")
@@ -122,7 +124,7 @@ class OpFunction:
         name: str = "",
         program: Program | None = None,
     ) -> Any:
-        if program is None and context.imperative():
+        if program is None and context._context.imperative:
             return self._tracer(inputs, outputs, attrs, name or context.scoped(self.type))
         like, found = self._program(inputs, outputs)
         guarded = context.guarded_program()

@@ -60,9 +60,10 @@ class Wiring {
         const RuntimeValue& input = *node.inputs[i];
         const bool wanted = node.wanted[i];
         // Where no gradient flows only the memory counts.
-        const Identity identity = !wanted                 ? Identity{input.buffer.get(), 1}
-                                  : input.node != nullptr ? Identity{input.node.get(), ~input.output}
-                                                          : Identity{&input, 0};
+        const Identity identity = !wanted ? Identity{input.buffer.get(), 1}
+                                  : input.node != nullptr
+                                      ? Identity{input.node.get(), ~input.output}
+                                      : Identity{&input, 0};
         const uint32_t number = Number(identity, {n, false, i});
         inputs.emplace_back(number);
         if (wanted && input.node == nullptr) leaves.insert(number);
@@ -229,7 +230,8 @@ std::shared_ptr<const BackwardPlan> PlanFor(const Tape& tape, const RuntimeValue
 }
 
 void CheckUnchanged(const TapeNode& node, const Place& place) {
-  const Buffer& buffer = place.output ? *node.outputs[place.index] : *node.inputs[place.index]->buffer;
+  const Buffer& buffer =
+      place.output ? *node.outputs[place.index] : *node.inputs[place.index]->buffer;
   const uint32_t then = (place.output ? node.output_writes : node.input_writes)[place.index];
   OPSTEP_CHECK(buffer.writes.load(std::memory_order_relaxed) == then, "a value that ",
                node.op->op().name(), place.output ? " gave" : " read", " was written into since",

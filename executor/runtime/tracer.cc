@@ -25,7 +25,8 @@ void CreateVar(Program& program, const std::string& name, const VarType& type, b
 
 std::vector<std::string> VarNames(const google::protobuf::RepeatedPtrField<proto::Slot>& slots) {
   std::vector<std::string> names;
-  for (const proto::Slot& slot : slots) names.insert(names.end(), slot.vars().begin(), slot.vars().end());
+  for (const proto::Slot& slot : slots)
+    names.insert(names.end(), slot.vars().begin(), slot.vars().end());
   return names;
 }
 

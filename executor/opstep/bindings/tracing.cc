@@ -1,328 +1,20 @@
 // Imperative mode: an op's function, called with values, runs the op at once.
-#include <algorithm>
-#include <cmath>
-#include <unordered_map>
-
-#include "debug/doorbell.h"
-#include "ops/op.h"
-#include "opstep/bindings/bindings.h"
-#include "opstep/bindings/values.h"
-#include "runtime/tracer.h"
+#include "opstep/bindings/trace_call.h"
 
 namespace opstep::python {
 namespace {
 
-constexpr size_t kCachedOps = 8192;
-// Larger arrays among the attributes are not compared: such an op is compiled at every call.
-constexpr py::ssize_t kLargestKey = 4096;
-
-// Leaked, and used under the GIL only.
-std::unordered_map<std::string, std::shared_ptr<const TracedOp>>& Cache() {
-  static auto* cache = new std::unordered_map<std::string, std::shared_ptr<const TracedOp>>;
-  return *cache;
+// What opstep.context knows of this thread. Leaked, as all Python objects here.
+py::object& Context() {
+  static auto* context = new py::object;
+  return *context;
 }
 
-// The op that this thread runs: what the program of its plan calls Python's values.
-struct Running {
-  uint32_t program = 0;
-  std::vector<std::pair<const RuntimeValue*, std::string>> names;
-};
-thread_local const Running* running = nullptr;
-thread_local bool recording = true;
-
-void Append(std::string& key, const void* bytes, size_t size) {
-  key.append(static_cast<const char*>(bytes), size);
+py::object FromContext(const char* name) {
+  PyObject* value = PyObject_GetAttrString(Context().ptr(), name);
+  if (!value) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(value);
 }
-
-void AppendText(std::string& key, std::string_view text) {
-  const size_t size = text.size();
-  Append(key, &size, sizeof size);
-  key += text;
-}
-
-void AppendText(std::string& key, PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
-  if (!bytes) throw py::error_already_set();
-  AppendText(key, {bytes, static_cast<size_t>(size)});
-}
-
-// Bytes that tell an attribute's value; false when there are too many.
-bool AppendAttr(std::string& key, PyObject* value) {
-  if (PyBool_Check(value) || value == Py_None) {
-    key += value == Py_True ? 'T' : value == Py_False ? 'F' : 'N';
-  } else if (PyLong_Check(value)) {
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (overflow) return false;
-    key += 'i';
-    Append(key, &number, sizeof number);
-  } else if (PyFloat_Check(value)) {
-    const double number = PyFloat_AS_DOUBLE(value);
-    key += 'f';
-    Append(key, &number, sizeof number);
-  } else if (PyUnicode_Check(value)) {
-    key += 's';
-    AppendText(key, value);
-  } else if (PyList_Check(value) || PyTuple_Check(value)) {
-    const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-    key += '[';
-    Append(key, &size, sizeof size);
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      if (!AppendAttr(key, PySequence_Fast_GET_ITEM(value, i))) return false;
-    }
-  } else if (py::isinstance<py::array>(value)) {
-    const auto array = py::reinterpret_borrow<py::array>(value);
-    if (array.nbytes() > kLargestKey) return false;
-    key += 'a';
-    AppendText(key, py::str(static_cast<py::object>(array.dtype())).ptr());
-    AppendText(key, py::repr(array.attr("shape")).ptr());
-    key += std::string(array.attr("tobytes")().cast<py::bytes>());
-  } else {
-    key += 'r';
-    AppendText(key, py::repr(value).ptr());
-  }
-  return true;
-}
-
-void AppendType(std::string& key, const Tensor& tensor) {
-  key += static_cast<char>(tensor.dtype);
-  key += static_cast<char>(tensor.dims.rank());
-  Append(key, tensor.dims.begin(), sizeof(int64_t) * static_cast<size_t>(tensor.dims.rank()));
-}
-
-bool IsMany(PyObject* value) { return PyList_Check(value) || PyTuple_Check(value); }
-
-template <typename Visit>
-void ForEachItem(PyObject* value, Visit visit) {
-  if (!IsMany(value)) return visit(value);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-    visit(PySequence_Fast_GET_ITEM(value, i));
-}
-
-std::string KindOf(py::handle value) {
-  if (py::hasattr(value, "block") && py::hasattr(value, "name")) {
-    return Cat("'", std::string(py::str(value.attr("name"))),
-               "', a variable of a program, which has no value yet: programs are built outside of "
-               "opstep.imperative.guard()");
-  }
-  if (py::hasattr(value, "dtype") && py::hasattr(value, "shape"))
-    return "an array: make it a value with opstep.imperative.to_variable";
-  if (value.is_none()) return "None";
-  return Cat("a ", std::string(py::str(py::type::of(value).attr("__name__"))));
-}
-
-// One call of an op's function.
-class Call {
- public:
-  Call(const OpDef& def, const std::vector<py::object>& in_names,
-       const std::vector<py::object>& out_names, const py::dict& attrs, const std::string& name)
-      : def_(def), in_names_(in_names), out_names_(out_names), attrs_(attrs), name_(name) {}
-
-  std::vector<py::object> Run(const py::dict& inputs, const py::dict& outputs) {
-    try {
-      Take(inputs, outputs);
-    } catch (const Error& error) {
-      Fail("[", def_.schema.type, "] ", error.what(), UserPlace());
-    }
-    const std::shared_ptr<const TracedOp> op = Find();
-    std::vector<ValuePtr> results = Run(op);
-    std::vector<py::object> made = std::move(targets_);
-    for (const uint32_t place : op->made) made[place] = ToPython(std::move(results[place]));
-    return made;
-  }
-
- private:
-  void Take(const py::dict& inputs, const py::dict& outputs) {
-    const OpDef* def = &def_;
-    Append(key_, &def, sizeof def);
-    AppendText(key_, name_);
-    FindLike(inputs, outputs);
-    for (size_t s = 0; s < in_names_.size(); ++s) {
-      PyObject* value = PyDict_GetItemWithError(inputs.ptr(), in_names_[s].ptr());
-      const size_t before = inputs_.size();
-      if (value && value != Py_None) ForEachItem(value, [&](PyObject* item) { Input(s, item); });
-      in_counts_.push_back(static_cast<uint32_t>(inputs_.size() - before));
-      Append(key_, &in_counts_.back(), sizeof in_counts_.back());
-    }
-    for (size_t s = 0; s < out_names_.size(); ++s) {
-      PyObject* value = PyDict_GetItemWithError(outputs.ptr(), out_names_[s].ptr());
-      const size_t before = outputs_.size();
-      if (value) {
-        ForEachItem(value, [&](PyObject* item) { Output(item); });
-      } else if (!def_.schema.outputs[s].optional) {
-        const int64_t count = def_.schema.outputs[s].variadic ? CountOutputs(s) : 1;
-        for (int64_t i = 0; i < count; ++i) Output(nullptr);
-      }
-      out_counts_.push_back(static_cast<uint32_t>(outputs_.size() - before));
-      Append(key_, &out_counts_.back(), sizeof out_counts_.back());
-    }
-    key_ += static_cast<char>(attrs_.size());
-    for (const auto& [key, value] : attrs_) {
-      AppendText(key_, key.ptr());
-      cached_ = AppendAttr(key_, value.ptr()) && cached_;
-    }
-    AppendStackKey(key_);
-  }
-
-  // A number becomes a tensor of the dtype of the first value.
-  void FindLike(const py::dict& inputs, const py::dict& outputs) {
-    for (const py::dict* dict : {&inputs, &outputs}) {
-      for (const auto& [key, value] : *dict) {
-        ForEachItem(value.ptr(), [&](PyObject* item) {
-          if (like_ == DType::kNone && IsValue(item)) like_ = CoreOf(item)->tensor().dtype;
-        });
-      }
-    }
-  }
-
-  void Input(size_t slot, PyObject* item) {
-    ValuePtr value;
-    if (IsValue(item)) {
-      value = CoreOf(item);
-    } else {
-      value = MakeValue(Number(def_.schema.inputs[slot].name, item));
-    }
-    const auto same = std::find(inputs_.begin(), inputs_.end(), value);
-    key_ += static_cast<char>(same - inputs_.begin());
-    AppendType(key_, value->tensor());
-    AppendText(key_, value->name);
-    inputs_.push_back(std::move(value));
-  }
-
-  Tensor Number(const std::string& slot, PyObject* item) const {
-    const py::handle value(item);
-    const bool scalar = PyBool_Check(item) || PyLong_Check(item) || PyFloat_Check(item) ||
-                        (py::hasattr(value, "item") && py::hasattr(value, "ndim") &&
-                         value.attr("ndim").cast<int>() == 0);
-    if (!scalar || like_ == DType::kNone) Fail(slot, " must be a value, not ", KindOf(value));
-    const double number = PyFloat_AsDouble(item);
-    if (number == -1.0 && PyErr_Occurred()) throw py::error_already_set();
-    OPSTEP_CHECK(IsFloat(like_) || number == std::floor(number), slot, " is ", number,
-                 ", which a value of dtype ", NameOf(like_),
-                 " cannot meet; cast it to float32 first");
-    return CopyArray(py::array(NumpyScalar(value, like_)), slot);
-  }
-
-  void Output(PyObject* item) {
-    if (!item || PyUnicode_Check(item)) {
-      key_ += item ? 's' : 'o';
-      if (item) AppendText(key_, item);
-      targets_.push_back(py::reinterpret_borrow<py::object>(item));
-      outputs_.push_back(nullptr);
-      return;
-    }
-    if (!IsValue(item)) Fail("an output must be a value or a name, not ", KindOf(item));
-    ValuePtr value = CoreOf(item);
-    OPSTEP_CHECK(!recording || value->stop_gradient, "it cannot write into ",
-                 value->name.empty() ? "a value" : Cat("'", value->name, "'"),
-                 " whose gradient is wanted: do that inside opstep.imperative.no_grad()");
-    key_ += 'v';
-    key_ += static_cast<char>(std::find(inputs_.begin(), inputs_.end(), value) - inputs_.begin());
-    AppendType(key_, value->tensor());
-    AppendText(key_, value->name);
-    targets_.push_back(py::reinterpret_borrow<py::object>(item));
-    outputs_.push_back(std::move(value));
-  }
-
-  int64_t CountOutputs(size_t slot) const {
-    const py::object count = attrs_.attr("get")("num_outputs", 0);
-    if (PyLong_Check(count.ptr()) && count.cast<int64_t>() > 0) return count.cast<int64_t>();
-    const py::object split = attrs_.attr("get")("split", py::tuple());
-    OPSTEP_CHECK(py::len(split) > 0, "say how many ", def_.schema.outputs[slot].name, " it gives");
-    return static_cast<int64_t>(py::len(split));
-  }
-
-  std::shared_ptr<const TracedOp> Find() {
-    auto& cache = Cache();
-    if (cached_) {
-      if (const auto it = cache.find(key_); it != cache.end()) return it->second;
-    }
-    std::shared_ptr<const TracedOp> made = Make();
-    if (cache.size() >= kCachedOps) cache.clear();
-    if (cached_) cache.emplace(key_, made);
-    return made;
-  }
-
-  std::shared_ptr<const TracedOp> Make() {
-    const std::string& type = def_.schema.type;
-    auto program = std::make_shared<Program>("imperative");
-    proto::OpDesc op;
-    op.set_type(type);
-    op.set_name(name_.empty() ? type : name_);
-    SetUserStack(*program, op);
-    std::vector<std::string> names;
-    std::vector<VarType> in_types, out_types;
-    const auto fresh = [&](const std::string& wish) {
-      std::string name = wish;
-      for (int i = 1; std::find(names.begin(), names.end(), name) != names.end(); ++i)
-        name = Cat(wish, "_", i);
-      names.push_back(name);
-      return name;
-    };
-    std::unordered_map<const RuntimeValue*, std::string> known;
-    const auto name_of = [&](const ValuePtr& value, const std::string& wish) {
-      const auto [it, added] = known.try_emplace(value.get());
-      if (added) it->second = fresh(value->name.empty() ? wish : value->name);
-      return it->second;
-    };
-    for (size_t s = 0, at = 0; s < in_counts_.size(); ++s) {
-      if (in_counts_[s] == 0) continue;
-      proto::Slot& slot = *op.add_inputs();
-      slot.set_name(def_.schema.inputs[s].name);
-      for (uint32_t i = 0; i < in_counts_[s]; ++i, ++at) {
-        slot.add_vars(name_of(inputs_[at], slot.name()));
-        in_types.push_back(inputs_[at]->tensor().type());
-      }
-    }
-    for (size_t s = 0, at = 0; s < out_counts_.size(); ++s) {
-      if (out_counts_[s] == 0) continue;
-      proto::Slot& slot = *op.add_outputs();
-      slot.set_name(def_.schema.outputs[s].name);
-      for (uint32_t i = 0; i < out_counts_[s]; ++i, ++at) {
-        const std::string wish = Cat(op.name(), ".", slot.name());
-        const ValuePtr& value = outputs_[at];
-        out_types.push_back(value == nullptr ? VarType{} : value->tensor().type());
-        slot.add_vars(value != nullptr ? name_of(value, wish)
-                      : targets_[at]   ? fresh(targets_[at].cast<std::string>())
-                                       : fresh(wish));
-      }
-    }
-    try {
-      AddAttrs(attrs_, def_.schema, op);
-    } catch (const Error& error) {
-      Fail(error.what(), UserPlace());
-    }
-    return MakeTracedOp(std::move(program), std::move(op), in_types, out_types);
-  }
-
-  std::vector<ValuePtr> Run(const std::shared_ptr<const TracedOp>& op) {
-    Running now{op->program->id(), {}};
-    size_t at = 0;
-    for (const proto::Slot& slot : op->op().inputs()) {
-      for (const std::string& name : slot.vars()) now.names.emplace_back(inputs_[at++].get(), name);
-    }
-    const Running* before = std::exchange(running, &now);
-    struct Back {
-      const Running* before;
-      ~Back() { running = before; }
-    } back{before};
-    const WithoutGil released;
-    DoorbellAfterFork();
-    return RunTracedOp(op, inputs_, outputs_, recording);
-  }
-
-  const OpDef& def_;
-  const std::vector<py::object>&in_names_, &out_names_;
-  const py::dict& attrs_;
-  const std::string& name_;
-  DType like_ = DType::kNone;
-  std::vector<ValuePtr> inputs_, outputs_;
-  std::vector<py::object> targets_;  // names, or Python's values to write into
-  std::vector<uint32_t> in_counts_, out_counts_;
-  std::string key_;
-  bool cached_ = true;
-};
 
 // An op type, as its function calls it.
 class OpTracer {
@@ -338,15 +30,37 @@ class OpTracer {
     refused_ = refused_ || def_.role == OpRole::kFeed;
   }
 
+  const OpDef& def() const { return def_; }
+
+  // By name.
   py::object operator()(const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
-                        const std::string& name) const {
+                        std::string name) const {
+    const auto each = [](const std::vector<py::object>& names, const py::dict& dict) {
+      std::vector<PyObject*> values;
+      for (const py::object& key : names)
+        values.push_back(PyDict_GetItemWithError(dict.ptr(), key.ptr()));
+      return values;
+    };
+    return Run(each(in_names_, inputs), each(out_names_, outputs), attrs.ptr(), std::move(name));
+  }
+
+  // Inputs only, by their order.
+  py::object RunInputs(std::span<PyObject* const> inputs) const {
+    std::string name = FromContext("names").cast<std::string>();
+    if (!name.empty()) name += def_.schema.type;
+    return Run(inputs, {}, nullptr, std::move(name));
+  }
+
+ private:
+  py::object Run(std::span<PyObject* const> inputs, std::span<PyObject* const> outputs,
+                 PyObject* attrs, std::string name) const {
     if (refused_) {
-      Fail("[", def_.schema.type,
-           "] is an op of programs only: in imperative mode Python's own code does that",
+      Fail("[", def_.schema.type, "] is an op of programs only: ",
+           def_.role == OpRole::kFeed ? "values are made with opstep.imperative.to_variable"
+                                      : "in imperative mode Python's own code does that",
            UserPlace());
     }
-    std::vector<py::object> made =
-        Call(def_, in_names_, out_names_, attrs, name).Run(inputs, outputs);
+    std::vector<py::object> made = TraceCall(def_, inputs, outputs, attrs, std::move(name));
     if (made.size() == 1 && !many_) return std::move(made[0]);
     if (made.empty()) return py::none();
     py::tuple all(made.size());
@@ -354,7 +68,6 @@ class OpTracer {
     return all;
   }
 
- private:
   void Add(const SlotSchema& slot, std::vector<py::object>& names) {
     PyObject* name = PyUnicode_InternFromString(slot.name.c_str());
     if (!name) throw py::error_already_set();
@@ -368,25 +81,59 @@ class OpTracer {
   bool refused_ = false;
 };
 
-}  // namespace
-
-bool NameInTrace(PyObject* value, uint32_t& program, std::string& name) {
-  if (!running || !IsValue(value)) return false;
-  const RuntimeValue* core = CoreOf(value).get();
-  for (const auto& [known, variable] : running->names) {
-    if (known != core) continue;
-    program = running->program;
-    name = variable;
-    return true;
+// A method of two values, such as Value.__add__, that runs the op without a detour over Python.
+template <bool kReversed>
+PyObject* CallOperator(PyObject* capsule, PyObject* const* args, Py_ssize_t count) {
+  const auto& op = *static_cast<const OpTracer*>(PyCapsule_GetPointer(capsule, nullptr));
+  try {
+    OPSTEP_CHECK(count == 2, "an operator takes two values");
+    OPSTEP_CHECK(FromContext("imperative").ptr() == Py_True, "[", op.def().schema.type,
+                 "] takes runtime values inside opstep.imperative.guard() only", UserPlace());
+    PyObject* const inputs[] = {args[kReversed ? 1 : 0], args[kReversed ? 0 : 1]};
+    return op.RunInputs(inputs).release().ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (...) {
+    py::detail::try_translate_exceptions();
   }
-  return false;
+  return nullptr;
 }
+
+// How it is called is said by METH_FASTCALL.
+PyCFunction AsCFunction(_PyCFunctionFast function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+py::object OperatorMethod(py::object tracer, bool reversed) {
+  static PyMethodDef plain{"operator", AsCFunction(&CallOperator<false>), METH_FASTCALL, nullptr};
+  static PyMethodDef turned{"operator", AsCFunction(&CallOperator<true>), METH_FASTCALL, nullptr};
+  // Leaked: operators are there for as long as the process is.
+  const py::capsule self(&tracer.release().cast<const OpTracer&>(),
+                         static_cast<void (*)(void*)>(nullptr));
+  const py::object function =
+      py::reinterpret_steal<py::object>(PyCFunction_New(reversed ? &turned : &plain, self.ptr()));
+  return py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
+}
+
+}  // namespace
 
 void BindTracing(py::module_& m) {
   py::class_<OpTracer>(m, "OpTracer")
       .def(py::init<const std::string&>())
-      .def("__call__", &OpTracer::operator());
-  m.def("set_recording", [](bool on) { return std::exchange(recording, on); });
+      .def("__call__", &OpTracer::operator())
+      .def("run_inputs",
+           [](const OpTracer& op, const py::tuple& inputs) {
+             const auto size = static_cast<size_t>(PyTuple_GET_SIZE(inputs.ptr()));
+             std::vector<PyObject*> all(op.def().schema.inputs.size());
+             OPSTEP_CHECK(size <= all.size(), "too many inputs");
+             for (size_t i = 0; i < size; ++i)
+               all[i] = PyTuple_GET_ITEM(inputs.ptr(), static_cast<Py_ssize_t>(i));
+             return op.RunInputs(all);
+           })
+      .def("operator_method", &OperatorMethod);
+  m.def("set_recording", &SetRecording);
+  m.def("stop_next", &StopNext);
+  m.def("set_context", [](py::object context) { Context() = std::move(context); });
 }
 
 }  // namespace opstep::python

@@ -6,8 +6,8 @@
 namespace opstep::python {
 namespace {
 
-// The class opstep.imperative.Value, whose slot `_core` holds a RuntimeValue. Leaked: Python objects
-// must not be released after the interpreter has ended.
+// The class opstep.imperative.Value, whose slot `_core` holds a RuntimeValue. Leaked: Python
+// objects must not be released after the interpreter has ended.
 py::object& ValueType() {
   static auto* type = new py::object;
   return *type;
@@ -75,8 +75,7 @@ bool IsValue(PyObject* object) {
 }
 
 ValuePtr CoreOf(PyObject* value) {
-  const py::object core =
-      py::reinterpret_steal<py::object>(PyObject_GetAttr(value, CoreName()));
+  const py::object core = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, CoreName()));
   if (!core) throw py::error_already_set();
   return core.cast<ValuePtr>();
 }
@@ -100,7 +99,8 @@ void BindValues(py::module_& m) {
       .def("array", [](const RuntimeValue& value) { return ToArray(value.tensor()); })
       .def_property_readonly("shape", &Shape)
       .def_property_readonly(
-          "dtype", [](const RuntimeValue& value) { return std::string(NameOf(value.tensor().dtype)); })
+          "dtype",
+          [](const RuntimeValue& value) { return std::string(NameOf(value.tensor().dtype)); })
       .def_readwrite("name", &RuntimeValue::name)
       .def_property(
           "stop_gradient", [](const RuntimeValue& value) { return value.stop_gradient; },

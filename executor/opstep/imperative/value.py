@@ -162,6 +162,24 @@ class ParameterValue(Value):
 _core.set_value_type(Value)
 
 
+def _set_operators() -> None:
+    """Operators that are one op run it without the detour over its function."""
+    pairs = (
+        ("__add__", "__radd__", ops.add),
+        ("__sub__", "__rsub__", ops.sub),
+        ("__mul__", "__rmul__", ops.mul),
+        ("__truediv__", "__rtruediv__", ops.div),
+        ("__pow__", "__rpow__", ops.pow),
+        ("__matmul__", "__rmatmul__", ops.matmul),
+    )
+    for plain, turned, op in pairs:
+        setattr(Value, plain, op._tracer.operator_method(False))
+        setattr(Value, turned, op._tracer.operator_method(True))
+
+
+_set_operators()
+
+
 def to_variable(array: Any, stop_gradient: bool = True, name: str = "") -> Value:
     """An array as a value over the same memory, where the layout allows; else over a copy.
 
