@@ -10,8 +10,8 @@ py::object& Context() {
   return *context;
 }
 
-py::object FromContext(const char* name) {
-  PyObject* value = PyObject_GetAttrString(Context().ptr(), name);
+py::object FromContext(PyObject* name) {
+  PyObject* value = PyObject_GetAttr(Context().ptr(), name);
   if (!value) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(value);
 }
@@ -46,8 +46,10 @@ class OpTracer {
 
   // Inputs only, by their order.
   py::object RunInputs(std::span<PyObject* const> inputs) const {
-    std::string name = FromContext("names").cast<std::string>();
-    if (!name.empty()) name += def_.schema.type;
+    static PyObject* const kNames = PyUnicode_InternFromString("names");
+    const py::object names = FromContext(kNames);
+    std::string name;
+    if (PyUnicode_GetLength(names.ptr()) != 0) name = names.cast<std::string>() + def_.schema.type;
     return Run(inputs, {}, nullptr, std::move(name));
   }
 
@@ -87,7 +89,8 @@ PyObject* CallOperator(PyObject* capsule, PyObject* const* args, Py_ssize_t coun
   const auto& op = *static_cast<const OpTracer*>(PyCapsule_GetPointer(capsule, nullptr));
   try {
     OPSTEP_CHECK(count == 2, "an operator takes two values");
-    OPSTEP_CHECK(FromContext("imperative").ptr() == Py_True, "[", op.def().schema.type,
+    static PyObject* const kImperative = PyUnicode_InternFromString("imperative");
+    OPSTEP_CHECK(FromContext(kImperative).ptr() == Py_True, "[", op.def().schema.type,
                  "] takes runtime values inside opstep.imperative.guard() only", UserPlace());
     PyObject* const inputs[] = {args[kReversed ? 1 : 0], args[kReversed ? 0 : 1]};
     return op.RunInputs(inputs).release().ptr();

@@ -77,7 +77,9 @@ bool IsValue(PyObject* object) {
 ValuePtr CoreOf(PyObject* value) {
   const py::object core = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, CoreName()));
   if (!core) throw py::error_already_set();
-  return core.cast<ValuePtr>();
+  // Only a RuntimeValue is ever set there, so its type need not be looked up.
+  auto* instance = reinterpret_cast<py::detail::instance*>(core.ptr());
+  return instance->get_value_and_holder().holder<ValuePtr>();
 }
 
 py::object ToPython(ValuePtr value) {
