@@ -52,9 +52,7 @@ def _our_step(hidden: int, images: np.ndarray, labels: np.ndarray) -> peers.Run:
     return run
 
 
-def _row(
-    name: str, unit: str, scale: float, ours: peers.Run, theirs: peers.Run, bar: float
-) -> Row:
+def _row(name: str, unit: str, scale: float, ours: peers.Run, theirs: peers.Run, bar: float) -> Row:
     times = interleaved({"opstep": ours, peers.TORCH: theirs}, seconds=2)
     ratio = times.ratio("opstep", peers.TORCH)
     values = times["opstep"] * scale, times[peers.TORCH] * scale

@@ -155,8 +155,8 @@ class Layer:
         return {name: value.numpy().copy() for name, value in self._named_values()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave. Layers that make their parameters at the first call must
-        have been called."""
+        """Take over what `state_dict` gave. Layers that make their parameters at the first call
+        must have been called."""
         own = dict(self._named_values())
         for name in state.keys() - own.keys():
             near = _core.nearest(name, list(own))
@@ -196,5 +196,3 @@ class _Simple(Layer):
 
     def _scope(self, names: str) -> str:
         return names
-
-
