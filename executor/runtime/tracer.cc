@@ -102,7 +102,12 @@ std::vector<ValuePtr> RunTracedOp(const std::shared_ptr<const TracedOp>& op,
   feeds.reserve(op->fed.size());
   for (const uint32_t place : op->fed) feeds.push_back({"", inputs[place]->tensor()});
   Scope scope;
-  for (const auto& [place, name] : op->written) scope.Set(name, outputs[place]->tensor());
+  for (const auto& [place, name] : op->written) {
+    // Borrowed: the plan's frame, which is kept, must not keep the memory of a model that has gone.
+    Tensor borrowed = outputs[place]->tensor();
+    borrowed.owner = nullptr;
+    scope.Set(name, std::move(borrowed));
+  }
   std::vector<uint32_t> input_writes;
   if (record) {
     for (const ValuePtr& input : inputs)

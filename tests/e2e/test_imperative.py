@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from debugged import debugged, marked, top
@@ -116,5 +117,35 @@ def test_steps_by_ops_and_by_lines() -> None:
             assert top(await run.go("over", "op")) == "sequential/step_0.matmul"
             assert top(await run.go("continue")) == "mul"
             assert line(await run.go("over", "line")) == marked(SCRIPT, "model").line
+
+    asyncio.run(main())
+
+
+BREAKPOINT = """
+import numpy as np
+import opstep
+from opstep import imperative, layers
+
+with imperative.guard():
+    x = imperative.to_variable(np.ones(3, np.float32))
+    for number in range(3):
+        if number == 1:
+            opstep.debug.breakpoint()
+        y = layers.exp(x * number)
+    print("end", flush=True)
+"""
+
+
+def test_a_breakpoint_in_the_code_stops_the_next_op(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(BREAKPOINT)
+
+    async def main() -> None:
+        async with debugged(script) as run:
+            assert top(await run.stop()) == "mul"
+            value = await run.debugger.evaluate(run.thread, 0, "Y", max_elements=4)
+            assert value is not None
+            await run.end()
+            assert "end" in run.output
 
     asyncio.run(main())

@@ -178,6 +178,18 @@ def test_memory_is_freed_with_what_nobody_holds() -> None:
         assert gone() is None
 
 
+def test_what_an_op_wrote_into_is_freed_too() -> None:
+    with imperative.guard():
+        array = np.ones(3)
+        gone = weakref.ref(array)
+        value = to_variable(array)
+        ops.increment(value, out=value)
+        assert array.tolist() == [2, 2, 2]
+        del array, value
+        gc.collect()
+        assert gone() is None
+
+
 def test_random_layers_repeat_with_their_seeds() -> None:
     results = []
     for _ in range(2):

@@ -215,10 +215,30 @@ def test_arrays_are_made_values_first() -> None:
     assert "an array: make it a value with opstep.imperative.to_variable" in said(error)
 
 
-def test_control_flow_is_python_s_own() -> None:
+def test_what_only_programs_have() -> None:
     with imperative.guard(), pytest.raises(opstep.Error) as error:
         layers.data("x", shape=[2])
-    assert "op of programs only" in said(error)
+    assert "make a value of an array with opstep.imperative.to_variable" in said(error)
+    assert not opstep.default_main_program().global_block().has_var("x")
+    with imperative.guard(), pytest.raises(opstep.Error) as error:
+        ops.while_(to_variable(np.array(True)))
+    assert "op of programs only: in imperative mode Python's own code does that" in said(error)
+
+
+@pytest.mark.parametrize("kind", [layers.While, layers.IfElse, layers.Switch, layers.Recurrent])
+def test_blocks_are_of_programs_only(kind: type) -> None:
+    args = [to_variable(np.array(True))] if kind in (layers.While, layers.IfElse) else []
+    with imperative.guard(), pytest.raises(opstep.Error) as error:
+        kind(*args)
+    assert f"{kind.__name__} makes a block of a program: in imperative mode" in said(error)
+
+
+def test_cond_calls_one_of_its_functions() -> None:
+    with imperative.guard():
+        x = to_variable(X)
+        for limit, expected in ((0.0, X * 2), (100.0, X)):
+            result = layers.cond(x.max() > limit, lambda: x * 2, lambda: x)
+            assert np.array_equal(result.numpy(), expected)
 
 
 def test_a_value_of_several_elements_is_no_number() -> None:

@@ -143,6 +143,8 @@ class Call {
  private:
   void Take(std::span<PyObject* const> inputs, std::span<PyObject* const> outputs) {
     const OpDef* def = &def_;
+    key_.reserve(256);
+    inputs_.reserve(4);
     Append(key_, &def, sizeof def);
     AppendText(key_, name_);
     stop_ = std::exchange(stop_next, false);
