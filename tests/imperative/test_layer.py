@@ -135,6 +135,24 @@ def test_minimize_wants_to_know_what_to_change() -> None:
         opstep.optimizer.SGD(0.1).minimize(to_variable(np.array(1.0)))
 
 
+def test_hooks_see_each_call_and_may_change_its_result() -> None:
+    net, seen = imperative.FC(2), []
+    net.add_forward_hook(lambda layer, inputs, result: seen.append((layer, inputs, result)))
+    net.add_forward_hook(lambda layer, inputs, result: result * 0)
+    with imperative.guard():
+        x = to_variable(X)
+        assert (net(x).numpy() == 0).all()
+    ((layer, inputs, result),) = seen
+    assert layer is net and inputs == (x,) and (result.numpy() != 0).any()
+
+
+def test_a_transposed_convolution_makes_images_larger() -> None:
+    with imperative.guard():
+        images = to_variable(np.ones((1, 2, 3, 3), np.float32))
+        assert imperative.Conv2DTranspose(4, 2, stride=2)(images).shape == (1, 4, 6, 6)
+        assert imperative.Pool2D(3)(images).shape == (1, 2, 1, 1)
+
+
 def test_super_init_is_called_first() -> None:
     class Wrong(imperative.Layer):
         def __init__(self) -> None:
@@ -151,7 +169,6 @@ def test_the_same_layer_adds_itself_to_a_program() -> None:
     main, scope = opstep.Program(), opstep.Scope()
     with opstep.program_guard(main, opstep.Program()):
         out = net(layers.data("x", shape=[None, 3]))
-    for value in net.parameters():
-        scope.set(value.name, value.numpy())
+    net.share(scope)
     (compiled,) = opstep.Executor().run(main, {"x": X}, [out], scope)
     assert compiled.tobytes() == now.tobytes()

@@ -112,6 +112,10 @@ void BindValues(py::module_& m) {
                              [](const RuntimeValue& value) { return value.node == nullptr; })
       .def("detach", &Detach)
       .def("backward", &Backward);
+  // A run in the scope reads and writes the value's memory.
+  m.def("share_value", [](Scope& scope, const std::string& name, const RuntimeValue& value) {
+    scope.Set(name, value.tensor());
+  });
   m.def("set_value_type", [](py::object type) { ValueType() = std::move(type); });
 }
 

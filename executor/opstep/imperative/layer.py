@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from opstep import _core
 from opstep._core import Error
 from opstep.context import _context
+from opstep.executor import Scope, global_scope
 from opstep.imperative.mode import _seeds, guard
 from opstep.imperative.value import ParameterValue, Value
 from opstep.initializer import Initializer, next_seed
@@ -52,6 +53,7 @@ class Layer:
         self._layers: dict[str, Layer] = {}
         self._seeds: dict[str, int] = {}
         self._counts: dict[str, int] = {}
+        self._hooks: list[Callable[[Layer, tuple[Any, ...], Any], Any]] = []
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; called by calling the layer."""
@@ -63,9 +65,18 @@ class Layer:
         _context.names = self._scope(_context.names)
         self._counts.clear()
         try:
-            return self.forward(*args, **kwargs)
+            result = self.forward(*args, **kwargs)
         finally:
             _context.layer, _context.names = before
+        for hook in self._hooks:
+            changed = hook(self, args, result)
+            result = result if changed is None else changed
+        return result
+
+    def add_forward_hook(self, hook: Callable[[Layer, tuple[Any, ...], Any], Any]) -> None:
+        """After each call, call `hook(layer, inputs, result)`; what it gives, unless that is None,
+        is the call's result."""
+        self._hooks.append(hook)
 
     def _scope(self, names: str) -> str:
         """What names begin with while `forward` runs."""
@@ -174,6 +185,12 @@ class Layer:
                 )
         for name, array in arrays.items():
             np.copyto(own[name].numpy(), array)
+
+    def share(self, scope: Scope | None = None) -> None:
+        """Let programs that the layer has added itself to use its values, by their names and in
+        their own memory: from then on a step in either mode changes both."""
+        for _, value in self._named_values():
+            _core.share_value((scope or global_scope())._core, value.name, value._core)
 
     # --- training or not
 

@@ -31,6 +31,19 @@ class Conv2D(_Simple):
         return layers.conv2d(x, self._filters, self._kernel, name=self._name, **self._options)
 
 
+class Conv2DTranspose(_Simple):
+    """`layers.conv2d_transpose`; options as there."""
+
+    def __init__(self, filters: int, kernel: int | Sequence[int], **options: Any) -> None:
+        super().__init__()
+        self._filters, self._kernel, self._options = filters, kernel, options
+
+    def forward(self, x: Any) -> Any:
+        return layers.conv2d_transpose(
+            x, self._filters, self._kernel, name=self._name, **self._options
+        )
+
+
 class Pool2D(_Simple):
     """`layers.pool2d`; options as there."""
 
