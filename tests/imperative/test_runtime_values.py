@@ -160,6 +160,16 @@ def test_ops_without_inputs_and_with_several_outputs() -> None:
     assert first.shape == (1, 3)
 
 
+def test_an_op_of_many_inputs_knows_which_are_the_same() -> None:
+    """One line, many inputs: only which of them are one value differs."""
+    with imperative.guard():
+        values = [to_variable(np.array([n], np.float32)) for n in range(300)]
+        for last in (values[0], values[256], values[299]):
+            joined = layers.concat([*values, last], axis=0).numpy()
+            assert joined[-1] == float(last)
+            assert np.array_equal(joined[:-1], np.arange(300))
+
+
 def test_an_op_may_write_into_a_value() -> None:
     with imperative.guard():
         count = to_variable(np.array(4, np.int64))

@@ -197,11 +197,17 @@ class Call {
     } else {
       value = MakeValue(Number(def_.schema.inputs[slot].name, item));
     }
-    const auto same = std::find(inputs_.begin(), inputs_.end(), value);
-    key_ += static_cast<char>(same - inputs_.begin());
+    AppendPlace(value);
     AppendType(key_, value->tensor());
     AppendText(key_, value->name);
     inputs_.push_back(std::move(value));
+  }
+
+  // Which of the inputs so far is the same value: those are one variable.
+  void AppendPlace(const ValuePtr& value) {
+    const auto same = std::find(inputs_.begin(), inputs_.end(), value);
+    const auto place = static_cast<uint32_t>(same - inputs_.begin());
+    Append(key_, &place, sizeof place);
   }
 
   Tensor Number(const std::string& slot, PyObject* item) const {
@@ -236,7 +242,7 @@ class Call {
                  value->name.empty() ? "a value" : Cat("'", value->name, "'"),
                  " whose gradient is wanted: do that inside opstep.imperative.no_grad()");
     key_ += 'v';
-    key_ += static_cast<char>(std::find(inputs_.begin(), inputs_.end(), value) - inputs_.begin());
+    AppendPlace(value);
     AppendType(key_, value->tensor());
     AppendText(key_, value->name);
     targets_.push_back(py::reinterpret_borrow<py::object>(item));
