@@ -27,6 +27,7 @@ THREADS = {
     "conv_shapes": (1, 2),
     "loops": (1,),
     "building": (1,),
+    "imperative": (1,),
     "dap_steps": (1,),
     "terminal": (1,),
     "transfer": (1,),

@@ -25,7 +25,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "ops": {"base", "data", "ir"},
     "passes": {"base", "ir", "ops"},
     "plan": {"base", "ir", "ops"},
-    "runtime": {"base", "ir", "ops", "plan"},
+    "runtime": {"base", "ir", "ops", "passes", "plan"},
     "debug": {"base", "ir", "ops", "plan", "runtime"},
     "opstep": {"base", "data", "ir", "ops", "passes", "plan", "runtime", "debug"},
 }

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from opstep import _core
+
 if TYPE_CHECKING:
+    from opstep.imperative.layer import Layer
     from opstep.program import Program
 
 
@@ -15,9 +18,13 @@ class _Context(threading.local):
     main: Program | None = None
     startup: Program | None = None
     names: str = ""
+    imperative: bool = False
+    # The innermost Layer whose forward runs: it keeps the parameters that layers ask for.
+    layer: Layer | None = None
 
 
 _context = _Context()
+_core.set_context(_context)
 _defaults: dict[str, Program] = {}
 _lock = threading.Lock()
 
@@ -29,6 +36,16 @@ def _default(name: str) -> Program:
         if name not in _defaults:
             _defaults[name] = Program(name)
         return _defaults[name]
+
+
+def imperative() -> bool:
+    """Do ops run at once?"""
+    return _context.imperative
+
+
+def current_layer() -> Layer | None:
+    """The innermost Layer whose forward runs."""
+    return _context.layer
 
 
 def default_main_program() -> Program:
@@ -47,20 +64,21 @@ def default_startup_program() -> Program:
 
 
 class program_guard:
-    """Inside the `with`, layers go to `main` and initializers to `startup`."""
+    """Inside the `with`, layers go to `main` and initializers to `startup`, also in the midst of
+    imperative mode."""
 
     def __init__(self, main: Program, startup: Program | None = None) -> None:
         self.main, self.startup = main, startup
 
     def __enter__(self) -> None:
-        self._before = _context.main, _context.startup
-        _context.main = self.main
+        self._before = _context.main, _context.startup, _context.imperative
+        _context.main, _context.imperative = self.main, False
         if self.startup is not None:
             _context.startup = self.startup
             self.main._startup = self.startup
 
     def __exit__(self, *_: object) -> None:
-        _context.main, _context.startup = self._before
+        _context.main, _context.startup, _context.imperative = self._before
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from opstep import ops
+from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.program import Block, Program
 from opstep.variable import Variable
@@ -22,7 +22,19 @@ def new_block(program: Program) -> Iterator[Block]:
         program.rollback()
 
 
+def check_mode(layer: str) -> None:
+    """Blocks are made in programs only."""
+    if context.imperative():
+        stack = _core.user_stack()
+        where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
+        raise Error(
+            f"{layer} makes a block of a program: in imperative mode use Python's own if, while "
+            f"and for{where}"
+        )
+
+
 def _check_bool(layer: str, condition: Variable) -> None:
+    check_mode(layer)
     if condition.dtype != "bool":
         raise Error(
             f"{layer} needs a bool, but '{condition.name}' is {condition.dtype}: "
@@ -75,6 +87,7 @@ class Switch:
     """
 
     def __init__(self, name: str | None = None) -> None:
+        check_mode("Switch")
         self.name = name
         self._conditions: list[Variable] = []
         self._blocks: list[Block] = []
@@ -120,8 +133,11 @@ def cond(
 ) -> Any:
     """What `true_fn()` gives if `condition` holds, else what `false_fn()` gives.
 
-    Both give a variable, or equally many in a tuple or list.
+    Both give a variable, or equally many in a tuple or list. In imperative mode only one of them is
+    called.
     """
+    if context.imperative():
+        return true_fn() if condition else false_fn()
     _check_bool("layers.cond", condition)
     program = condition.program
     blocks, results = [], []

@@ -159,9 +159,12 @@ def breakpoint() -> None:
     """In a layer's definition: an attached debugger stops before the next op that is made here.
 
     It is the op that is marked, in the program that layers are added to now, so each run of it
-    stops. Without a debugger nothing happens.
+    stops. In imperative mode that is the op that runs next. Without a debugger nothing happens.
     """
-    context.default_main_program()._stop_next = True
+    if context.imperative():
+        _core.stop_next()
+    else:
+        context.default_main_program()._stop_next = True
 
 
 def _number(name: str) -> float | None:

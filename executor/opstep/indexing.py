@@ -7,14 +7,14 @@ from typing import Any
 
 from opstep import _core, ops
 from opstep._core import Error
-from opstep.variable import Variable
+from opstep.operators import Operators
 
 _FAR = 2**63 - 1
 
 
-def index(x: Variable, key: Any) -> Variable:
+def index(x: Any, key: Any) -> Any:
     """What `x[key]` means, as in NumPy. A variable of integers takes rows."""
-    if isinstance(key, Variable):
+    if isinstance(key, Operators):
         if not key.dtype.startswith("int"):
             raise _error(x, f"'{key.name}' is {key.dtype}; only integers are indexes")
         return ops.gather(x, key, axis=0)
@@ -54,7 +54,7 @@ def index(x: Variable, key: Any) -> Variable:
     return x
 
 
-def _expand(x: Variable, keys: tuple[Any, ...]) -> list[Any]:
+def _expand(x: Any, keys: tuple[Any, ...]) -> list[Any]:
     """One key for each axis, and None for each new one."""
     dots = sum(1 for item in keys if item is Ellipsis)
     if dots > 1:
@@ -70,7 +70,7 @@ def _expand(x: Variable, keys: tuple[Any, ...]) -> list[Any]:
     return [*keys[:at], *rest, *keys[at + 1 :]]
 
 
-def _range(x: Variable, item: slice) -> tuple[int, int, int]:
+def _range(x: Any, item: slice) -> tuple[int, int, int]:
     try:
         step = 1 if item.step is None else operator.index(item.step)
         start = (0 if step > 0 else _FAR) if item.start is None else operator.index(item.start)
@@ -82,7 +82,7 @@ def _range(x: Variable, item: slice) -> tuple[int, int, int]:
     return start, end, step
 
 
-def _one(x: Variable, item: Any, axis: int, size: int | None) -> tuple[int, int]:
+def _one(x: Any, item: Any, axis: int, size: int | None) -> tuple[int, int]:
     if isinstance(item, bool):
         raise _error(x, "a bool is no index")
     try:
@@ -97,7 +97,7 @@ def _one(x: Variable, item: Any, axis: int, size: int | None) -> tuple[int, int]
     return at, at + 1 if at != -1 else _FAR
 
 
-def _error(x: Variable, what: str) -> Error:
+def _error(x: Any, what: str) -> Error:
     stack = _core.user_stack()
     where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
     sizes = ", ".join("?" if size is None else str(size) for size in x.shape)

@@ -17,6 +17,7 @@ from typing import Any
 
 from opstep import _core, context
 from opstep._core import Error
+from opstep.operators import Operators
 from opstep.program import Operator, Program
 from opstep.variable import Variable
 
@@ -64,6 +65,11 @@ class OpFunction:
         kinds |= {slot["name"]: "output" for slot in self._outputs}
         return kinds | dict.fromkeys(self._inputs, "input")
 
+    @cached_property
+    def _tracer(self) -> _core.OpTracer:
+        """Runs the op at once."""
+        return _core.OpTracer(self.type)
+
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         return _document(self._schema)
@@ -80,6 +86,8 @@ class OpFunction:
         return len(needed) == 1 and not required and len(self._outputs) == 1
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and context._context.imperative and len(args) <= len(self._inputs):
+            return self._tracer.run_inputs(args)
         if len(args) > len(self._inputs):
             takes = ", ".join(self._inputs) or "none"
             raise self._error(f"takes the inputs {takes}, but {len(args)} were given")
@@ -116,6 +124,8 @@ class OpFunction:
         name: str = "",
         program: Program | None = None,
     ) -> Any:
+        if program is None and context._context.imperative:
+            return self._tracer(inputs, outputs, attrs, name or context.scoped(self.type))
         like, found = self._program(inputs, outputs)
         guarded = context.guarded_program()
         if program is None and like is not None and guarded not in (None, found):
@@ -191,7 +201,9 @@ class OpFunction:
     def _constant(self, slot: str, value: Any, like: Variable | None) -> str:
         if isinstance(value, str):
             return value
-        number = isinstance(value, int | float) or (hasattr(value, "item") and value.ndim == 0)
+        number = not isinstance(value, Operators) and (
+            isinstance(value, int | float) or (hasattr(value, "item") and value.ndim == 0)
+        )
         if like is None or not number:
             raise self._error(f"{slot} must be a variable, not {_kind(value)}")
         value = value if isinstance(value, int | float) else value.item()
@@ -221,6 +233,8 @@ def _targets(value: Any) -> Names:
 def _kind(value: Any) -> str:
     if value is None:
         return "None"
+    if isinstance(value, Operators):
+        return "a runtime value: use those inside opstep.imperative.guard() only"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return "an array; feed it, or make it a variable with layers.constant"
     return f"a {type(value).__name__}"

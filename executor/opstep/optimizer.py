@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from opstep import context, ops
+import numpy as np
+
+from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.backward import append_backward
 from opstep.clipping import GradientClip
+from opstep.imperative.mode import guard, no_grad
+from opstep.imperative.value import ParameterValue, Value
 from opstep.initializer import Constant, add_startup_value
 from opstep.lr import Schedule
+from opstep.operators import Operators
 from opstep.program import Program
 from opstep.variable import Parameter, Variable
 
 Pair = tuple[Variable, Variable]
-Rate = float | Schedule | Variable
+Rate = float | Schedule | Operators
+_PARAMETERS = (Parameter, ParameterValue)
 
 
 class Optimizer:
@@ -35,7 +41,7 @@ class Optimizer:
         weight_decay: float = 0.0,
         grad_clip: GradientClip | None = None,
     ) -> None:
-        if not isinstance(learning_rate, int | float | Schedule | Variable):
+        if not isinstance(learning_rate, int | float | Schedule | Operators):
             raise Error(
                 "learning_rate must be a number, a schedule of opstep.lr or a variable, not a "
                 f"{type(learning_rate).__name__}"
@@ -45,6 +51,8 @@ class Optimizer:
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.grad_clip = grad_clip
+        # In imperative mode: the state of each parameter.
+        self._kept: dict[Any, Value] = {}
 
     def minimize(
         self,
@@ -52,7 +60,19 @@ class Optimizer:
         startup: Program | None = None,
         parameters: Sequence[Variable | str] | None = None,
     ) -> list[Pair]:
-        """Add one training step for `loss`; gives each parameter with its gradient."""
+        """Add one training step for `loss`; gives each parameter with its gradient.
+
+        In imperative mode, take that step for `parameters`: `backward`, `step`, and gradients are
+        cleared.
+        """
+        if isinstance(loss, Value):
+            if parameters is None:
+                raise Error(
+                    "minimize needs to know in imperative mode which parameters to change: say "
+                    "parameters=model.parameters()"
+                )
+            loss.backward()
+            return self.step(parameters)
         main = loss.program
         with context.program_guard(main, startup):
             startup = main._startup or context.default_startup_program()
@@ -68,37 +88,55 @@ class Optimizer:
                 raise
         return pairs
 
+    def step(self, parameters: Sequence[Any]) -> list[Any]:
+        """In imperative mode: change each parameter with its gradient, which is then cleared; those
+        without one stay as they are. Gives each that was changed with its gradient."""
+        pairs = [(p, p.gradient) for p in parameters if p.gradient is not None]
+        with guard(), no_grad():
+            step = _StepNow(self, self._kept)
+            for parameter, gradient in self._clipped("clipping", pairs):
+                self._change(parameter, gradient, f"{parameter.name}.{_kind(self)}", step)
+            step.finish()
+        for parameter, _ in pairs:
+            parameter.clear_gradient()
+        return pairs
+
     def apply_gradients(self, pairs: Sequence[Pair], prefix: str = "") -> None:
         """Add the ops that change each parameter with its gradient; `prefix` goes before their
         names and those of the state that belongs to a parameter."""
         main = pairs[0][0].program
         step = _Step(self, main)
-        for parameter, gradient in self._clipped(main, pairs):
-            name = f"{prefix}{parameter.name}.{type(self).__name__.lower()}"
+        for parameter, gradient in self._clipped(main.unique_name("clipping"), pairs):
+            name = f"{prefix}{parameter.name}.{_kind(self)}"
             if main._core.has_op_name(name):  # another loss changes the parameter too
                 name = main.unique_name(name)
-            step.name, step.weight_decay = name, self.weight_decay
-            rate = 1.0
-            if isinstance(parameter, Parameter):
-                own = parameter.optimize_attr
-                rate = own.get("learning_rate", 1.0)
-                step.weight_decay = own.get("weight_decay", self.weight_decay)
-            self._update(parameter, gradient, step.rate(parameter.dtype, rate), step)
+            self._change(parameter, gradient, name, step)
         step.finish()
 
-    def _clipped(self, main: Program, pairs: Sequence[Pair]) -> list[Pair]:
+    def _change(self, parameter: Variable, gradient: Variable, name: str, step: _Step) -> None:
+        step.name, step.weight_decay = name, self.weight_decay
+        rate = 1.0
+        if isinstance(parameter, _PARAMETERS):
+            own = parameter.optimize_attr
+            rate = own.get("learning_rate", 1.0)
+            step.weight_decay = own.get("weight_decay", self.weight_decay)
+        self._update(parameter, gradient, step.rate(parameter.dtype, rate), step)
+
+    def _clipped(self, names: str, pairs: Sequence[Pair]) -> list[Pair]:
         if self.grad_clip is None:
             return list(pairs)
         chosen = [
-            gradient
-            for parameter, gradient in pairs
-            if not isinstance(parameter, Parameter)
+            number
+            for number, (parameter, _) in enumerate(pairs)
+            if not isinstance(parameter, _PARAMETERS)
             or parameter.optimize_attr.get("grad_clip", True)
         ]
-        with context.names_below(main.unique_name("clipping")):
-            clipped = self.grad_clip.clip(chosen)
-        replaced = {old.name: new for old, new in zip(chosen, clipped, strict=True)}
-        return [(parameter, replaced.get(g.name, g)) for parameter, g in pairs]
+        with context.names_below(names):
+            clipped = self.grad_clip.clip([pairs[number][1] for number in chosen])
+        result = list(pairs)
+        for number, gradient in zip(chosen, clipped, strict=True):
+            result[number] = pairs[number][0], gradient
+        return result
 
     def _update(self, parameter: Variable, gradient: Variable, rate: Variable, step: _Step) -> None:
         raise NotImplementedError
@@ -107,7 +145,7 @@ class Optimizer:
 class _Step:
     """What the updates of one training step share."""
 
-    def __init__(self, optimizer: Optimizer, main: Program) -> None:
+    def __init__(self, optimizer: Optimizer, main: Any) -> None:
         self.main = main
         self.name = ""
         self.weight_decay = 0.0
@@ -116,7 +154,7 @@ class _Step:
         self.count: Variable | None = None
         """How many steps were taken before."""
         if optimizer._counts_steps or isinstance(optimizer.learning_rate, Schedule):
-            self.count = self._persistable(f"{main.unique_name('optimizer')}.step", [], "int64")
+            self.count = self._persistable(f"{self._name('optimizer')}.step", [], "int64")
 
     def rate(self, dtype: str, factor: float = 1.0) -> Variable:
         """The learning rate as a variable, so that it can be seen and changed between runs."""
@@ -126,8 +164,8 @@ class _Step:
         return self._rates[dtype, factor]
 
     def _make_rate(self, dtype: str) -> Variable:
-        name = self.main.unique_name("learning_rate")
-        if isinstance(self._learning_rate, Variable):
+        name = self._name("learning_rate")
+        if isinstance(self._learning_rate, Operators):
             return ops.cast(self._learning_rate, to=dtype, name=f"{name}.cast", out=name)
         if not isinstance(self._learning_rate, Schedule):
             return self._persistable(name, [], dtype, self._learning_rate)
@@ -135,6 +173,9 @@ class _Step:
         with context.names_below(name):
             rate = self._learning_rate.build(self.count, dtype if dtype == "float64" else "float32")
         return ops.cast(rate, to=dtype, name=f"{name}.cast", out=name)
+
+    def _name(self, kind: str) -> str:
+        return self.main.unique_name(kind)
 
     def state(self, name: str, parameter: Variable) -> Variable:
         """A variable that starts as zeros and is as large as the parameter."""
@@ -151,6 +192,38 @@ class _Step:
     def finish(self) -> None:
         if self.count is not None:
             ops.increment(self.count, out=self.count, name=f"{self.count.name}.increment")
+
+
+class _StepNow(_Step):
+    """A step that is taken at once; the optimizer keeps its state."""
+
+    def __init__(self, optimizer: Optimizer, kept: dict[Any, Value]) -> None:
+        self._kept = kept
+        self._owner: Any = None
+        super().__init__(optimizer, None)
+
+    def _name(self, kind: str) -> str:
+        return kind
+
+    def _persistable(
+        self, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
+    ) -> Any:
+        key = self._owner, name, dtype, value
+        if key not in self._kept:
+            array = np.full(shape, value, _core.numpy_dtype(dtype))
+            self._kept[key] = Value(array, name=name)
+        return self._kept[key]
+
+    def state(self, name: str, parameter: Any) -> Any:
+        self._owner = parameter._core  # two parameters may have one name
+        try:
+            return super().state(name, parameter)
+        finally:
+            self._owner = None
+
+
+def _kind(optimizer: Optimizer) -> str:
+    return type(optimizer).__name__.lower()
 
 
 class SGD(Optimizer):

@@ -8,7 +8,7 @@ from typing import Any
 
 from opstep import ops
 from opstep._core import Error
-from opstep.control_flow import names_of, new_block
+from opstep.control_flow import check_mode, names_of, new_block
 from opstep.program import Block
 from opstep.variable import Variable
 
@@ -30,6 +30,7 @@ class Recurrent:
     """
 
     def __init__(self, reverse: bool = False, name: str | None = None) -> None:
+        check_mode("Recurrent")
         self.reverse = reverse
         self.name = name
         self.final: list[Variable] = []

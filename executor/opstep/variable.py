@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from opstep import _core
 from opstep._core import Error
+from opstep.operators import Operand as Operand, Operators
 
 if TYPE_CHECKING:
     from opstep.program import Block, Operator, Program
-
-# What may stand beside a variable in an expression.
-Operand = Union["Variable", int, float, bool]
-Axis = int | Sequence[int] | None
 
 # Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
 OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "grad_clip")
@@ -27,7 +24,7 @@ class SequenceLevel(NamedTuple):
     steps: Variable
 
 
-class Variable:
+class Variable(Operators):
     """A tensor that will be there when the program runs."""
 
     __slots__ = ("__weakref__", "block", "name")
@@ -90,130 +87,12 @@ class Variable:
     def stop_gradient(self, value: bool) -> None:
         self.program._core.set_stop_gradient(self.block.index, self.name, value)
 
-    def __add__(self, other: Operand) -> Variable:
-        return _ops().add(self, other)
-
-    def __radd__(self, other: Operand) -> Variable:
-        return _ops().add(other, self)
-
-    def __sub__(self, other: Operand) -> Variable:
-        return _ops().sub(self, other)
-
-    def __rsub__(self, other: Operand) -> Variable:
-        return _ops().sub(other, self)
-
-    def __mul__(self, other: Operand) -> Variable:
-        return _ops().mul(self, other)
-
-    def __rmul__(self, other: Operand) -> Variable:
-        return _ops().mul(other, self)
-
-    def __truediv__(self, other: Operand) -> Variable:
-        return _ops().div(self, other)
-
-    def __rtruediv__(self, other: Operand) -> Variable:
-        return _ops().div(other, self)
-
-    def __floordiv__(self, other: Operand) -> Variable:
-        return _floor_div(self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Variable:
-        return _floor_div(other, self)
-
-    def __mod__(self, other: Operand) -> Variable:
-        return _ops().mod(self, other)
-
-    def __rmod__(self, other: Operand) -> Variable:
-        return _ops().mod(other, self)
-
-    def __pow__(self, other: Operand) -> Variable:
-        return _ops().pow(self, other)
-
-    def __rpow__(self, other: Operand) -> Variable:
-        return _ops().pow(other, self)
-
-    def __matmul__(self, other: Variable) -> Variable:
-        return _ops().matmul(self, other)
-
-    def __rmatmul__(self, other: Variable) -> Variable:
-        return _ops().matmul(other, self)
-
-    def __neg__(self) -> Variable:
-        return _ops().neg(self)
-
-    def __abs__(self) -> Variable:
-        return _ops().abs(self)
-
-    def __and__(self, other: Operand) -> Variable:
-        return _ops().logical_and(self, other)
-
-    def __rand__(self, other: Operand) -> Variable:
-        return _ops().logical_and(other, self)
-
-    def __or__(self, other: Operand) -> Variable:
-        return _ops().logical_or(self, other)
-
-    def __ror__(self, other: Operand) -> Variable:
-        return _ops().logical_or(other, self)
-
-    def __xor__(self, other: Operand) -> Variable:
-        return _ops().logical_xor(self, other)
-
-    def __rxor__(self, other: Operand) -> Variable:
-        return _ops().logical_xor(other, self)
-
-    def __invert__(self) -> Variable:
-        return _ops().logical_not(self)
-
-    def __lt__(self, other: Operand) -> Variable:
-        return _ops().less(self, other)
-
-    def __le__(self, other: Operand) -> Variable:
-        return _ops().less_or_equal(self, other)
-
-    def __gt__(self, other: Operand) -> Variable:
-        return _ops().greater(self, other)
-
-    def __ge__(self, other: Operand) -> Variable:
-        return _ops().greater_or_equal(self, other)
-
-    def __getitem__(self, key: Any) -> Variable:
-        from opstep.indexing import index
-
-        return index(self, key)
-
     # Without this Python would ask for x[0], x[1], … until there is an error.
     def __iter__(self) -> NoReturn:
         raise Error(
             f"Python cannot go through '{self.name}' element by element while the program is being "
             "built; use indexes, layers.split or layers.While"
         )
-
-    @property
-    def T(self) -> Variable:
-        """With the axes in reverse order."""
-        return _ops().transpose(self)
-
-    def astype(self, dtype: Any) -> Variable:
-        """The same values in another dtype."""
-        return _ops().cast(self, to=dtype)
-
-    def reshape(self, *shape: Any) -> Variable:
-        """The same elements as x.reshape(2, -1) or x.reshape([2, -1])."""
-        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
-        return _ops().reshape(self, shape=sizes)
-
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Variable:
-        return _ops().reduce_sum(self, axes=axis, keepdims=keepdims)
-
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Variable:
-        return _ops().reduce_mean(self, axes=axis, keepdims=keepdims)
-
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Variable:
-        return _ops().reduce_max(self, axes=axis, keepdims=keepdims)
-
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Variable:
-        return _ops().reduce_min(self, axes=axis, keepdims=keepdims)
 
     # == and != compare identity, so that variables can be kept in sets and lists; see ops.equal.
 
@@ -222,9 +101,6 @@ class Variable:
             f"'{self.name}' has no value while the program is being built, so Python cannot ask "
             "whether it is true; use layers.While for a loop, or fetch it and look at the array"
         )
-
-    # NumPy must leave `array + variable` to the operators above, which say what is wrong.
-    __array_ufunc__ = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name} {type_text(self)}>"
@@ -261,28 +137,22 @@ class Parameter(Variable):
 
     @optimize_attr.setter
     def optimize_attr(self, value: Mapping[str, float]) -> None:
-        for key, number in value.items():
-            if key not in OPTIMIZE_ATTRS:
-                near = _core.nearest(key, list(OPTIMIZE_ATTRS))
-                hint = f"; did you mean '{near}'?" if near else ""
-                raise Error(
-                    f"'{self.name}': there is no optimize_attr '{key}', "
-                    f"only {', '.join(OPTIMIZE_ATTRS)}{hint}"
-                )
-            if not isinstance(number, int | float):
-                raise Error(
-                    f"'{self.name}': optimize_attr '{key}' must be a number, not {number!r}"
-                )
+        check_optimize_attr(self.name, value)
         self.program._core.set_var_attrs(self.block.index, self.name, value)
 
 
-def _floor_div(x: Any, y: Any) -> Variable:
-    ops = _ops()
-    like = x if isinstance(x, Variable) else y
-    if like.dtype.startswith(("float", "bfloat")):
-        return ops.floor(ops.div(x, y))
-    # Integers are divided towards 0; without the remainder, which has the divisor's sign, exactly.
-    return ops.div(ops.sub(x, ops.mod(x, y)), y)
+def check_optimize_attr(name: str, value: Mapping[str, float]) -> None:
+    """Is it what a parameter may say to optimizers?"""
+    for key, number in value.items():
+        if key not in OPTIMIZE_ATTRS:
+            near = _core.nearest(key, list(OPTIMIZE_ATTRS))
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise Error(
+                f"'{name}': there is no optimize_attr '{key}', "
+                f"only {', '.join(OPTIMIZE_ATTRS)}{hint}"
+            )
+        if not isinstance(number, int | float):
+            raise Error(f"'{name}': optimize_attr '{key}' must be a number, not {number!r}")
 
 
 def type_text(variable: Variable) -> str:
@@ -291,10 +161,3 @@ def type_text(variable: Variable) -> str:
     level = variable.lod_level
     sequences = " in sequences" + " of sequences" * (level - 1) if level else ""
     return f"{variable.dtype}[{sizes}]{sequences}"
-
-
-def _ops() -> Any:
-    # opstep.ops needs this module.
-    from opstep import ops
-
-    return ops

@@ -24,6 +24,7 @@ def run(name: str) -> str:
     [
         ("softmax_regression.py", 95),
         ("digits_mlp.py", 95),
+        ("line_by_line.py", 95),
         ("digits_conv.py", 98),
         ("digits_rnn.py", 95),
         ("sequences.py", 95),
@@ -34,6 +35,13 @@ def test_it_is_learned(name: str, bar: float) -> None:
     accuracy = float(re.findall(r"test accuracy ([\d.]+)%", output)[-1])
     assert accuracy >= bar, output
     assert run(name) == output, "it is not reproducible"
+
+
+def test_line_by_line_is_the_compiled_training() -> None:
+    both = [re.findall(r"epoch .*", run(name)) for name in ("digits_mlp.py", "line_by_line.py")]
+    assert len(both[0]) == 6
+    assert both[0] == both[1]
+    assert "the same bits: True" in run("line_by_line.py")
 
 
 def test_the_lower_half_of_digits_is_predicted() -> None:

@@ -154,6 +154,21 @@ proto::Attr ToAttr(const std::string& op_type, const AttrSchema& schema, py::han
   Fail(Label(op_type, schema), " must be of type ", NameOf(schema.type), ", not ", Repr(value));
 }
 
+void AddAttrs(const py::dict& attrs, const OpSchema& schema, proto::OpDesc& op) {
+  for (const auto& [key, value] : attrs) {
+    const std::string name = key.cast<std::string>();
+    const AttrSchema* known = schema.FindAttr(name);
+    if (known == nullptr) {
+      std::vector<std::string> names;
+      for (const AttrSchema& attr : schema.attrs) names.push_back(attr.name);
+      const std::string near = Nearest(name, names);
+      Fail("[", schema.type, "] has no attribute '", name, "'",
+           near.empty() ? "" : "; did you mean '" + near + "'?");
+    }
+    *op.add_attrs() = ToAttr(schema.type, *known, value);
+  }
+}
+
 py::object FromAttr(const proto::Attr& attr) {
   switch (attr.value_case()) {
     case proto::Attr::kB:

@@ -27,6 +27,8 @@ void BindSources(py::module_& m);
 void BindReaders(py::module_& m);
 void BindLoops(py::module_& m);
 void BindExecutor(py::module_& m);
+void BindTracing(py::module_& m);
+void BindValues(py::module_& m);
 void BindHook(py::module_& m);
 void BindDebug(py::module_& m);
 
@@ -69,6 +71,8 @@ std::vector<int64_t> ToDims(py::handle shape);
 py::list FromDims(const Dims& dims);
 proto::Attr ToAttr(const std::string& op_type, const AttrSchema& schema, py::handle value);
 py::object FromAttr(const proto::Attr& attr);
+// Python's attributes of an op that has this schema.
+void AddAttrs(const py::dict& attrs, const OpSchema& schema, proto::OpDesc& op);
 
 // stack.cc: the frames of the calling thread that are the user's own, innermost first. Needs the
 // GIL.
@@ -77,5 +81,13 @@ std::vector<SourceFrame> UserStack();
 std::vector<py::object> UserFrames();
 // The same as indexes of the program's frames.
 void SetUserStack(Program& program, proto::OpDesc& op);
+// Bytes that are the same whenever those frames are at the same places of their code.
+void AppendStackKey(std::string& key);
+// " (train.py:41)", for the end of error sentences.
+std::string UserPlace();
+
+// tracing.cc: what the op of imperative mode that runs on this thread calls a value of Python's;
+// false when it does not use it.
+bool NameInTrace(PyObject* value, uint32_t& program, std::string& name);
 
 }  // namespace opstep::python

@@ -15,6 +15,8 @@ PYBIND11_MODULE(_core, m) {
   BindReaders(m);
   BindLoops(m);
   BindExecutor(m);
+  BindValues(m);
+  BindTracing(m);
   BindHook(m);
   BindDebug(m);
 }

@@ -90,7 +90,12 @@ class Collector {
       PyErr_Clear();  // A name that nobody can type.
       return;
     }
-    if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
+    std::string variable_name;
+    uint32_t program_id = 0;
+    if (NameInTrace(value, program_id, variable_name)) {
+      if (known_.insert(prefix + text).second)
+        names_.push_back({prefix + text, program_id, variable_name});
+    } else if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
       const std::string name = prefix + text;
       const py::handle variable(value);
       const py::object program = variable.attr("block").attr("program").attr("_core");

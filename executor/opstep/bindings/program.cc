@@ -32,21 +32,6 @@ void AddSlots(const py::dict& slots, google::protobuf::RepeatedPtrField<proto::S
   }
 }
 
-void AddAttrs(const py::dict& attrs, const OpSchema& schema, proto::OpDesc& op) {
-  for (const auto& [key, value] : attrs) {
-    const std::string name = key.cast<std::string>();
-    const AttrSchema* known = schema.FindAttr(name);
-    if (known == nullptr) {
-      std::vector<std::string> names;
-      for (const AttrSchema& attr : schema.attrs) names.push_back(attr.name);
-      const std::string near = Nearest(name, names);
-      Fail("[", schema.type, "] has no attribute '", name, "'",
-           near.empty() ? "" : "; did you mean '" + near + "'?");
-    }
-    *op.add_attrs() = ToAttr(schema.type, *known, value);
-  }
-}
-
 uint32_t Append(Program& program, int block, const std::string& type, const std::string& name,
                 const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
                 int position, bool stop) {

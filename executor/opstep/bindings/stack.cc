@@ -151,6 +151,20 @@ void SetUserStack(Program& program, proto::OpDesc& op) {
   });
 }
 
+void AppendStackKey(std::string& key) {
+  ForEachUserFrame([&](const Code& code, PyFrameObject* frame) {
+    const uint64_t place = uint64_t{code.number} << 32 | PlaceIn(frame);
+    key.append(reinterpret_cast<const char*>(&place), sizeof place);
+  });
+}
+
+std::string UserPlace() {
+  const std::vector<SourceFrame> stack = UserStack();
+  if (stack.empty()) return "";
+  const std::string& file = stack[0].file;
+  return Cat(" (", file.substr(file.find_last_of('/') + 1), ":", stack[0].line, ")");
+}
+
 void BindStack(py::module_& m) {
   m.def("hide_frames_below", [](std::string folder) {
     PackageFolders().push_back(std::move(folder));

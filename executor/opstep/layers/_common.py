@@ -7,7 +7,8 @@ from typing import Any
 
 from opstep import _core, context, ops
 from opstep._core import Error
-from opstep.initializer import Initializer
+from opstep.initializer import Constant, Initializer, add_startup_value, next_seed
+from opstep.operators import Operators
 from opstep.variable import Parameter, Variable
 
 # A variable to write into, for loops.
@@ -22,6 +23,10 @@ Step = tuple[Layer, tuple[Any, ...] | dict[str, Any]]
 
 def base_name(x: Variable, layer: Layer, name: str | None) -> str:
     """What the ops and parameters of a layer are called after."""
+    if context.imperative() and isinstance(x, Operators) and not isinstance(x, Variable):
+        owner = context.current_layer()
+        kind = layer.__name__
+        return context.scoped(name or (kind if owner is None else owner._unique_name(kind)))
     if not isinstance(x, Variable):
         kind = type(x).__name__
         raise error(layer, f"takes a variable of the program, not {kind}: feed it by layers.data")
@@ -29,11 +34,48 @@ def base_name(x: Variable, layer: Layer, name: str | None) -> str:
 
 
 def parameter(
-    x: Variable, name: str, shape: Sequence[int], init: Initializer, attrs: Attrs = None
+    x: Variable,
+    name: str,
+    shape: Sequence[int],
+    init: Initializer,
+    attrs: Attrs = None,
+    dtype: Any = None,
+    trainable: bool = True,
 ) -> Parameter:
-    """A new parameter of x's dtype; `attrs` are its `optimize_attr`."""
+    """A new parameter, of x's dtype unless said otherwise; `attrs` are its `optimize_attr`."""
+    dtype = x.dtype if dtype is None else dtype
+    if context.imperative():
+        return _keeper(name)._parameter(name, shape, dtype, init, trainable, attrs)
     block = x.program.global_block()
-    return block.create_parameter(name, shape, x.dtype, init, optimize_attr=attrs)
+    return block.create_parameter(name, shape, dtype, init, trainable, attrs)
+
+
+def counter(x: Variable, name: str) -> Variable:
+    """A whole number that stays from run to run, 0 at first."""
+    if context.imperative():
+        return _keeper(name)._counter(name)
+    block = x.program.global_block()
+    count = block.create_var(name, [], "int64", persistable=True, stop_gradient=True)
+    add_startup_value(count, Constant(0))
+    return count
+
+
+def seed_of(x: Variable, name: str) -> int:
+    """A seed for what is random in the layer of that name."""
+    return _keeper(name)._seed(name) if context.imperative() else next_seed(x.program)
+
+
+def _keeper(name: str) -> Any:
+    """The Layer that keeps a parameter from call to call."""
+    layer = context.current_layer()
+    if layer is None:
+        stack = _core.user_stack()
+        where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
+        raise Error(
+            f"'{name}' would be made anew at each call: in imperative mode call the layer in the "
+            f"forward() of an opstep.imperative.Layer, which keeps it{where}"
+        )
+    return layer
 
 
 def chain(x: Variable, base: str, steps: Sequence[Step]) -> Variable:

@@ -12,11 +12,20 @@ from opstep.initializer import (
     Initializer,
     Normal,
     Xavier,
-    add_startup_value,
     chosen,
-    next_seed,
 )
-from opstep.layers._common import Attrs, Step, activation, base_name, chain, error, parameter, text
+from opstep.layers._common import (
+    Attrs,
+    Step,
+    activation,
+    base_name,
+    chain,
+    counter,
+    error,
+    parameter,
+    seed_of,
+    text,
+)
 from opstep.variable import Parameter, Variable
 
 
@@ -29,6 +38,11 @@ def create_parameter(
     optimize_attr: Attrs = None,
 ) -> Parameter:
     """A parameter for a layer of one's own."""
+    if context.imperative():
+        from opstep.imperative.layer import new_parameter
+
+        made = chosen(initializer, Xavier())
+        return new_parameter(name or "param", shape, dtype, made, trainable, optimize_attr)
     program = context.default_main_program()
     name = context.scoped(name) if name else None
     return program.global_block().create_parameter(
@@ -84,10 +98,7 @@ def embedding(
         raise error(embedding, f"'{ids.name}' is {ids.dtype}: ids must be int64 or int32")
     if len(size) != 2:
         raise error(embedding, f"size is {list(size)}: it must be [number of ids, width]")
-    block = ids.program.global_block()
-    w = block.create_parameter(
-        f"{base}.w", size, dtype, chosen(weight_init, Normal()), optimize_attr=weight_attr
-    )
+    w = parameter(ids, f"{base}.w", size, chosen(weight_init, Normal()), weight_attr, dtype)
     if padding_idx is None:
         return ops.gather(w, ids, axis=0, name=f"{base}.gather", out=f"{base}.out")
     if not -size[0] <= padding_idx < size[0]:
@@ -113,13 +124,9 @@ def dropout(
     if is_test:
         return x
     base = base_name(x, dropout, name)
-    program = x.program
-    count = program.global_block().create_var(
-        f"{base}.count", [], "int64", persistable=True, stop_gradient=True
-    )
-    add_startup_value(count, Constant(0))
+    count = counter(x, f"{base}.count")
     if seed is None:
-        seed = next_seed(program)
+        seed = seed_of(x, f"{base}.seed")
     out, _mask = ops.dropout(
         x,
         count,

@@ -40,10 +40,9 @@ def batch_norm(
     last = activation(batch_norm, act)
     channels = _channels(batch_norm, x)
     inputs = _affine(x, base, [channels], (scale_init, bias_init), (scale_attr, bias_attr))
-    block = x.program.global_block()
     for moment, value in (("mean", 0.0), ("var", 1.0)):
-        inputs[moment] = block.create_parameter(
-            f"{base}.{moment}", [channels], x.dtype, Constant(value), trainable=False
+        inputs[moment] = parameter(
+            x, f"{base}.{moment}", [channels], Constant(value), trainable=False
         )
     more = {"epsilon": epsilon, "momentum": momentum, "training_mode": not is_test}
     if is_test:

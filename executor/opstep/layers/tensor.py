@@ -11,6 +11,7 @@ from opstep import _core, context, ops, ragged
 from opstep._core import Error
 from opstep.initializer import Constant, add_startup_value
 from opstep.layers._common import Axes, Out, base_name, error, text
+from opstep.operators import Operators
 from opstep.variable import Operand, Variable
 
 # --- making -------------------------------------------------------------------------------------
@@ -24,6 +25,12 @@ def data(
     With `lod_level=1` it is ragged: its first axis has the rows of sequences of different lengths,
     and it is fed an `opstep.Ragged` or a list of arrays; with 2, of lists of sequences.
     """
+    if context.imperative():
+        raise error(
+            data,
+            f"'{name}' is for programs: in imperative mode make a value of an array with "
+            "opstep.imperative.to_variable",
+        )
     block = context.default_main_program().global_block()
     dtype = _core.dtype_name(dtype)
     if block.has_var(name):
@@ -135,11 +142,11 @@ def print(x: Variable, message: str = "", name: str | None = None) -> Variable:
 
 def where(condition: Variable, x: Operand, y: Operand, name: str | None = None) -> Variable:
     """Elements of x where the condition is true, else of y."""
-    given = next((v.dtype for v in (x, y) if isinstance(v, Variable)), None)
+    given = next((v.dtype for v in (x, y) if isinstance(v, Operators)), None)
     whole = all(isinstance(v, int) for v in (x, y))
     dtype = given or ("int64" if whole else "float32")
     x, y = (
-        v if isinstance(v, Variable) else ops.fill(shape=[], value=v, dtype=dtype) for v in (x, y)
+        v if isinstance(v, Operators) else ops.fill(shape=[], value=v, dtype=dtype) for v in (x, y)
     )
     return ops.where(condition, x, y, name=name)
 

@@ -1,0 +1,192 @@
+"""`Value`: a tensor that is there now, with the operators of a program's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from opstep import _core, ops
+from opstep._core import Error
+from opstep.imperative.mode import guard, no_grad
+from opstep.operators import Operators
+from opstep.variable import check_optimize_attr
+
+
+class Value(Operators):
+    """What ops give in imperative mode; make one with `to_variable`."""
+
+    __slots__ = ("__weakref__", "_core")
+
+    def __init__(self, array: Any, stop_gradient: bool = True, name: str = "") -> None:
+        self._core = _core.RuntimeValue(np.asarray(array))
+        self._core.name = name
+        if not stop_gradient:
+            self._core.stop_gradient = False
+
+    @classmethod
+    def _of(cls, core: _core.RuntimeValue) -> Value:
+        value = cls.__new__(cls)
+        value._core = core
+        return value
+
+    @property
+    def name(self) -> str:
+        """What a debugger calls it."""
+        return self._core.name or "value"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._core.shape
+
+    @property
+    def dtype(self) -> str:
+        return self._core.dtype
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Gradients do not flow through it. Set it before the value is used."""
+        return self._core.stop_gradient
+
+    @stop_gradient.setter
+    def stop_gradient(self, value: bool) -> None:
+        self._core.stop_gradient = value
+
+    def numpy(self) -> np.ndarray:
+        """The value as an array over the same memory."""
+        return self._core.array()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+        return array.copy() if copy else array
+
+    def detach(self) -> Value:
+        """The same memory, through which no gradient flows."""
+        return Value._of(self._core.detach())
+
+    # --- gradients
+
+    def backward(self, retain: bool = False) -> list[Value]:
+        """Compute the gradients of this value, one float, and add them to `gradient` of all values
+        that it was computed from, that no op made and that have not `stop_gradient`; gives those.
+
+        What ops kept for that is freed, unless `retain` says that it will be needed again.
+        """
+        pairs = self._core.backward(retain)
+        for leaf, gradient in pairs:
+            if leaf.gradient is None:
+                leaf.gradient = gradient
+                continue
+            with guard(), no_grad():
+                total = ops.add(Value._of(leaf.gradient), Value._of(gradient))
+            leaf.gradient = total._core
+        return [Value._of(leaf) for leaf, _ in pairs]
+
+    @property
+    def gradient(self) -> Value | None:
+        """What `backward` has added up since `clear_gradient`; None when there was nothing."""
+        core = self._core.gradient
+        return None if core is None else Value._of(core)
+
+    def clear_gradient(self) -> None:
+        self._core.gradient = None
+
+    # --- as Python's own numbers and sequences
+
+    def item(self) -> Any:
+        """Its one element as a Python number."""
+        array = self.numpy()
+        if array.size != 1:
+            raise Error(
+                f"a value of shape {list(self.shape)} is not one number; take its mean, sum or one "
+                "of its elements"
+            )
+        return array.item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        return self.item().__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a value of no dimension has no len()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        array = self.numpy()
+        text = np.array2string(array, separator=", ", prefix=f"{kind}(")
+        return f"{kind}({text}, dtype={self.dtype})"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+
+class ParameterValue(Value):
+    """A value that training changes."""
+
+    __slots__ = ("_optimize_attr", "trainable")
+
+    def __init__(self, array: Any, name: str, trainable: bool = True) -> None:
+        super().__init__(array, name=name)
+        self.trainable = trainable
+        """Do optimizers change it?"""
+        self._optimize_attr: dict[str, float] = {}
+
+    @property
+    def optimize_attr(self) -> dict[str, float]:
+        """What optimizers do otherwise with it: see `opstep.optimizer.Optimizer`."""
+        return self._optimize_attr
+
+    @optimize_attr.setter
+    def optimize_attr(self, value: Mapping[str, float]) -> None:
+        check_optimize_attr(self.name, value)
+        self._optimize_attr = dict(value)
+
+
+_core.set_value_type(Value)
+
+
+def _set_operators() -> None:
+    """Operators that are one op run it without the detour over its function."""
+    pairs = (
+        ("__add__", "__radd__", ops.add),
+        ("__sub__", "__rsub__", ops.sub),
+        ("__mul__", "__rmul__", ops.mul),
+        ("__truediv__", "__rtruediv__", ops.div),
+        ("__pow__", "__rpow__", ops.pow),
+        ("__matmul__", "__rmatmul__", ops.matmul),
+    )
+    for plain, turned, op in pairs:
+        setattr(Value, plain, op._tracer.operator_method(False))
+        setattr(Value, turned, op._tracer.operator_method(True))
+
+
+_set_operators()
+
+
+def to_variable(array: Any, stop_gradient: bool = True, name: str = "") -> Value:
+    """An array as a value over the same memory, where the layout allows; else over a copy.
+
+    With `stop_gradient=False`, `backward` computes its gradient.
+    """
+    if isinstance(array, Value):
+        return array
+    if isinstance(array, Operators):
+        raise Error(f"'{array.name}' is a variable of a program: it has no value to be taken")
+    return Value(array, stop_gradient, name)

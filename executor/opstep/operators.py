@@ -1,0 +1,155 @@
+"""Python's operators on what ops read and write: a program's variables and runtime values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Union
+
+# What may stand beside a variable in an expression.
+Operand = Union["Operators", int, float, bool]
+Axis = int | Sequence[int] | None
+
+
+class Operators:
+    """Each operator is an op of the registry; `==` and `!=` compare identity: see ops.equal."""
+
+    __slots__ = ()
+
+    # NumPy must leave `array + variable` to these operators, which say what is wrong.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Operand) -> Any:
+        return _ops().add(self, other)
+
+    def __radd__(self, other: Operand) -> Any:
+        return _ops().add(other, self)
+
+    def __sub__(self, other: Operand) -> Any:
+        return _ops().sub(self, other)
+
+    def __rsub__(self, other: Operand) -> Any:
+        return _ops().sub(other, self)
+
+    def __mul__(self, other: Operand) -> Any:
+        return _ops().mul(self, other)
+
+    def __rmul__(self, other: Operand) -> Any:
+        return _ops().mul(other, self)
+
+    def __truediv__(self, other: Operand) -> Any:
+        return _ops().div(self, other)
+
+    def __rtruediv__(self, other: Operand) -> Any:
+        return _ops().div(other, self)
+
+    def __floordiv__(self, other: Operand) -> Any:
+        return _floor_div(self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Any:
+        return _floor_div(other, self)
+
+    def __mod__(self, other: Operand) -> Any:
+        return _ops().mod(self, other)
+
+    def __rmod__(self, other: Operand) -> Any:
+        return _ops().mod(other, self)
+
+    def __pow__(self, other: Operand) -> Any:
+        return _ops().pow(self, other)
+
+    def __rpow__(self, other: Operand) -> Any:
+        return _ops().pow(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _ops().matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _ops().matmul(other, self)
+
+    def __neg__(self) -> Any:
+        return _ops().neg(self)
+
+    def __abs__(self) -> Any:
+        return _ops().abs(self)
+
+    def __and__(self, other: Operand) -> Any:
+        return _ops().logical_and(self, other)
+
+    def __rand__(self, other: Operand) -> Any:
+        return _ops().logical_and(other, self)
+
+    def __or__(self, other: Operand) -> Any:
+        return _ops().logical_or(self, other)
+
+    def __ror__(self, other: Operand) -> Any:
+        return _ops().logical_or(other, self)
+
+    def __xor__(self, other: Operand) -> Any:
+        return _ops().logical_xor(self, other)
+
+    def __rxor__(self, other: Operand) -> Any:
+        return _ops().logical_xor(other, self)
+
+    def __invert__(self) -> Any:
+        return _ops().logical_not(self)
+
+    def __lt__(self, other: Operand) -> Any:
+        return _ops().less(self, other)
+
+    def __le__(self, other: Operand) -> Any:
+        return _ops().less_or_equal(self, other)
+
+    def __gt__(self, other: Operand) -> Any:
+        return _ops().greater(self, other)
+
+    def __ge__(self, other: Operand) -> Any:
+        return _ops().greater_or_equal(self, other)
+
+    def __getitem__(self, key: Any) -> Any:
+        from opstep.indexing import index
+
+        return index(self, key)
+
+    @property
+    def T(self) -> Any:
+        """With the axes in reverse order."""
+        return _ops().transpose(self)
+
+    def astype(self, dtype: Any) -> Any:
+        """The same values in another dtype."""
+        return _ops().cast(self, to=dtype)
+
+    def reshape(self, *shape: Any) -> Any:
+        """The same elements as x.reshape(2, -1) or x.reshape([2, -1])."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        return _ops().reshape(self, shape=sizes)
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Any:
+        return _ops().reduce_sum(self, axes=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Any:
+        return _ops().reduce_mean(self, axes=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Any:
+        return _ops().reduce_max(self, axes=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Any:
+        return _ops().reduce_min(self, axes=axis, keepdims=keepdims)
+
+
+def _floor_div(x: Any, y: Any) -> Any:
+    ops = _ops()
+    like = x if isinstance(x, Operators) else y
+    if like.dtype.startswith(("float", "bfloat")):
+        return ops.floor(ops.div(x, y))
+    # Integers are divided towards 0; without the remainder, which has the divisor's sign, exactly.
+    return ops.div(ops.sub(x, ops.mod(x, y)), y)
+
+
+@cache
+def _ops() -> Any:
+    # opstep.ops needs this module.
+    from opstep import ops
+
+    return ops

@@ -1,0 +1,144 @@
+#include "runtime/tracer.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ops/op.h"
+#include "passes/build.h"
+
+namespace opstep {
+namespace {
+
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CreateVar(Program& program, const std::string& name, const VarType& type, bool persistable) {
+  proto::VarDesc var;
+  var.set_name(name);
+  var.set_kind(proto::TENSOR);
+  SetType(var, type);
+  var.set_persistable(persistable);
+  program.CreateVar(0, std::move(var));
+}
+
+std::vector<std::string> VarNames(const google::protobuf::RepeatedPtrField<proto::Slot>& slots) {
+  std::vector<std::string> names;
+  for (const proto::Slot& slot : slots)
+    names.insert(names.end(), slot.vars().begin(), slot.vars().end());
+  return names;
+}
+
+void Record(const std::shared_ptr<const TracedOp>& op, const std::vector<ValuePtr>& inputs,
+            const std::vector<ValuePtr>& outputs, std::vector<uint32_t> input_writes) {
+  auto node = std::make_shared<TapeNode>();
+  node->number = NextNumber();
+  node->op = op;
+  node->inputs = inputs;
+  for (const ValuePtr& input : inputs) node->wanted.push_back(input->differentiable());
+  node->input_writes = std::move(input_writes);
+  node->in_place.assign(outputs.size(), true);
+  for (const ValuePtr& output : outputs) {
+    node->outputs.push_back(output->buffer);
+    node->output_writes.push_back(output->buffer->writes.load(std::memory_order_relaxed));
+  }
+  for (const uint32_t place : op->made) {
+    RuntimeValue& made = *outputs[place];
+    node->in_place[place] = false;
+    made.stop_gradient = !IsFloat(made.tensor().dtype);
+    made.node = node;
+    made.output = place;
+  }
+}
+
+}  // namespace
+
+ValuePtr MakeValue(Tensor tensor) {
+  auto value = std::make_shared<RuntimeValue>();
+  value->buffer = std::make_shared<Buffer>();
+  value->buffer->tensor = std::move(tensor);
+  return value;
+}
+
+std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, proto::OpDesc op,
+                                             const std::vector<VarType>& inputs,
+                                             const std::vector<VarType>& outputs) {
+  const OpDef& def = GetOp(op.type());
+  auto traced = std::make_shared<TracedOp>();
+  traced->id = NextNumber();
+  traced->has_gradient = def.grad != nullptr;
+  const std::vector<std::string> reads = VarNames(op.inputs()), writes = VarNames(op.outputs());
+  std::vector<std::string> fetches;
+  for (uint32_t i = 0; i < writes.size(); ++i) {
+    if (outputs[i].dtype == DType::kNone) {
+      traced->made.push_back(i);
+      fetches.push_back(writes[i]);
+    } else {
+      traced->written.emplace_back(i, writes[i]);
+      CreateVar(*program, writes[i], outputs[i], true);
+    }
+  }
+  std::vector<FeedType> feeds;
+  for (uint32_t i = 0; i < reads.size(); ++i) {
+    if (program->FindVarHere(0, reads[i]) != nullptr) continue;
+    CreateVar(*program, reads[i], inputs[i], false);
+    traced->fed.push_back(i);
+    feeds.push_back({reads[i], inputs[i]});
+  }
+  AppendOp(*program, 0, std::move(op));
+  traced->program = program;
+  traced->plan = std::make_unique<CompiledPlan>(Compile(std::move(program), feeds, fetches));
+  return traced;
+}
+
+std::vector<ValuePtr> RunTracedOp(const std::shared_ptr<const TracedOp>& op,
+                                  const std::vector<ValuePtr>& inputs,
+                                  std::vector<ValuePtr> outputs, bool record) {
+  record = record && op->has_gradient &&
+           std::any_of(inputs.begin(), inputs.end(),
+                       [](const ValuePtr& input) { return input->differentiable(); });
+  std::vector<Feed> feeds;
+  feeds.reserve(op->fed.size());
+  for (const uint32_t place : op->fed) feeds.push_back({"", inputs[place]->tensor()});
+  Scope scope;
+  for (const auto& [place, name] : op->written) {
+    // Borrowed: the plan's frame, which is kept, must not keep the memory of a model that has gone.
+    Tensor borrowed = outputs[place]->tensor();
+    borrowed.owner = nullptr;
+    scope.Set(name, std::move(borrowed));
+  }
+  std::vector<uint32_t> input_writes;
+  if (record) {
+    for (const ValuePtr& input : inputs)
+      input_writes.push_back(input->buffer->writes.load(std::memory_order_relaxed));
+  }
+  std::vector<Tensor> made = op->plan->Run(feeds, scope);
+  for (const auto& [place, name] : op->written)
+    outputs[place]->buffer->writes.fetch_add(1, std::memory_order_relaxed);
+  for (size_t i = 0; i < made.size(); ++i) outputs[op->made[i]] = MakeValue(std::move(made[i]));
+  if (record) Record(op, inputs, outputs, std::move(input_writes));
+  return outputs;
+}
+
+// A long chain would otherwise be freed by as many calls inside each other.
+TapeNode::~TapeNode() {
+  std::vector<ValuePtr> pending = std::move(inputs);
+  while (!pending.empty()) {
+    const ValuePtr value = std::move(pending.back());
+    pending.pop_back();
+    if (value.use_count() != 1 || value->node == nullptr || value->node.use_count() != 1) continue;
+    for (ValuePtr& input : value->node->inputs) pending.push_back(std::move(input));
+    value->node->inputs.clear();
+  }
+}
+
+void TapeNode::Release() {
+  released = true;
+  outputs.clear();
+  TapeNode last;  // frees them
+  last.inputs = std::move(inputs);
+  inputs.clear();
+}
+
+}  // namespace opstep
