@@ -11,12 +11,13 @@ import http.client
 import io
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 
-DATA = np.load(Path(__file__).resolve().parents[1] / "data" / "digits.npz")
-IMAGES = DATA["images"].reshape(-1, 1, 8, 8).astype(np.float32) / 16
+from opstep import datasets
+
+DATA, _ = datasets.digits("all", batch=1797)()
+IMAGES = DATA["x"]
 BATCH = 16
 
 

@@ -11,14 +11,13 @@ import contextlib
 import io
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import numpy as np
 
 import opstep
-from opstep import layers
+from opstep import datasets, layers
 
-DATA = np.load(Path(__file__).resolve().parents[1] / "data" / "digits.npz")
+DATA, _ = datasets.digits("all", batch=1797)()
 STEPS = 200
 
 
@@ -36,8 +35,7 @@ def train() -> Callable[..., list[np.ndarray]]:
         opstep.optimizer.Adam(learning_rate=0.01).minimize(loss)
     exe = opstep.Executor()
     exe.run(startup)
-    images = DATA["images"].reshape(-1, 1, 8, 8).astype(np.float32) / 16
-    labels = DATA["labels"].reshape(-1, 1).astype(np.int64)
+    images, labels = DATA["x"], DATA["label"]
     random = np.random.default_rng(0)
     for _ in range(STEPS):
         rows = random.integers(0, len(images), 64)

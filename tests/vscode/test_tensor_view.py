@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from waiting import until
 
+from opstep import datasets
+
 if TYPE_CHECKING:
     from workbench import Editor, Workbench
 
@@ -20,12 +22,10 @@ DARKEST, LIGHTEST = (68, 1, 84), (253, 231, 37)
 NAN = (255, 0, 220)
 
 
-def batches(folder: Path) -> np.ndarray:
+def batches() -> np.ndarray:
     """What the example feeds, in the order in which it does."""
-    digits = np.load(folder / "data" / "digits.npz")
-    order = np.random.default_rng(0).permutation(len(digits["labels"]))
-    images = digits["images"].reshape(-1, 64)[order].astype(np.float32) / 16
-    return images[: 1437 // 32 * 32].reshape(-1, 32, 64)
+    digits, _ = datasets.digits("train", batch=1437)()
+    return digits["x"].reshape(-1, 64)[: 1437 // 32 * 32].reshape(-1, 32, 64)
 
 
 def stop_at(workbench: Workbench, script: Path, text: str) -> tuple[Editor, int]:
@@ -42,7 +42,7 @@ def stop_at(workbench: Workbench, script: Path, text: str) -> tuple[Editor, int]
 def test_the_digits_as_colours_and_values(workbench: Workbench, folder: Path) -> None:
     from tensor_view import TensorView
 
-    fed = batches(folder)
+    fed = batches()
     stop_at(workbench, folder / SCRIPT, "layers.fc(x")
     workbench.expand_scope("Inputs")
     view = TensorView.open_from_variables(workbench, "(x)", "x")
@@ -91,7 +91,7 @@ def test_the_digits_as_colours_and_values(workbench: Workbench, folder: Path) ->
 def test_another_tensor_is_typed_compared_and_saved(workbench: Workbench, folder: Path) -> None:
     from tensor_view import TensorView, accept, answer
 
-    fed = batches(folder)
+    fed = batches()
     stop_at(workbench, folder / SCRIPT, "layers.fc(x")
     view = TensorView.open_as_typed(workbench, "x[:8] * 2")
     until("the heat map", lambda: view.shape() == (8, 64))
