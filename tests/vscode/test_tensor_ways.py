@@ -66,6 +66,6 @@ def test_copied_as_numpy(workbench: Workbench, folder: Path) -> None:
     view.frame.get_by_role("button", name="Copy as NumPy").click()
     copied = until("the text", lambda: page.evaluate("navigator.clipboard.readText()"))
     names = {"np": np, "array": np.array, "float32": np.float32}
-    np.testing.assert_array_equal(eval(copied, names), batches(folder)[0][:3, 20:24])
+    np.testing.assert_array_equal(eval(copied, names), batches()[0][:3, 20:24])
     status = page.locator(".statusbar-item", has_text="copied x[:3, 20:24] as NumPy")
     status.wait_for()
