@@ -140,13 +140,15 @@ class Value(Operators):
 class ParameterValue(Value):
     """A value that training changes."""
 
-    __slots__ = ("_optimize_attr", "trainable")
+    __slots__ = ("_first", "_optimize_attr", "trainable")
 
     def __init__(self, array: Any, name: str, trainable: bool = True) -> None:
         super().__init__(array, name=name)
         self.trainable = trainable
         """Do optimizers change it?"""
         self._optimize_attr: dict[str, float] = {}
+        # Of one made by layers.create_parameter: when, and how it was filled.
+        self._first: tuple[int, Any] | None = None
 
     @property
     def optimize_attr(self) -> dict[str, float]:
