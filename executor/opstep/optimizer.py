@@ -63,7 +63,7 @@ class Optimizer:
         """Add one training step for `loss`; gives each parameter with its gradient.
 
         In imperative mode, take that step for `parameters`: `backward`, `step`, and gradients are
-        cleared.
+        cleared. Those of other parameters stay as they are.
         """
         if isinstance(loss, Value):
             if parameters is None:
@@ -71,7 +71,7 @@ class Optimizer:
                     "minimize needs to know in imperative mode which parameters to change: say "
                     "parameters=model.parameters()"
                 )
-            loss.backward()
+            loss.backward(only=parameters)
             return self.step(parameters)
         main = loss.program
         with context.program_guard(main, startup):

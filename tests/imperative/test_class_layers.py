@@ -73,9 +73,7 @@ def cells_of(net: Any) -> list[Arrays]:
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "lengths"])
 @pytest.mark.parametrize(("depth", "both"), [(1, False), (2, False), (2, True)])
 @pytest.mark.parametrize("kind", STEP_OF)
-def test_recurrent_layers(
-    kind: str, depth: int, both: bool, lengths: np.ndarray | None
-) -> None:
+def test_recurrent_layers(kind: str, depth: int, both: bool, lengths: np.ndarray | None) -> None:
     net = getattr(imperative, kind)(SIZE, num_layers=depth, bidirectional=both)
     with imperative.guard():
         given = None if lengths is None else to_variable(lengths)
@@ -113,8 +111,7 @@ def attention_reference(
     rows = np.zeros((len(q), q.shape[1], SIZE))
     width = SIZE // heads
     queries, keys, values = (
-        x @ p[f"{part}.w"] + p[f"{part}.b"]
-        for x, part in ((q, "query"), (k, "key"), (k, "value"))
+        x @ p[f"{part}.w"] + p[f"{part}.b"] for x, part in ((q, "query"), (k, "key"), (k, "value"))
     )
     for row in range(len(q)):
         for head in range(heads):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
@@ -13,7 +12,8 @@ from opstep import _core
 from opstep._core import Error
 from opstep.context import _context, guarded_program
 from opstep.executor import Scope, global_scope
-from opstep.imperative.mode import _seeds, guard
+from opstep.imperative.mode import _seeds
+from opstep.imperative.parameters import new_parameter, value_of
 from opstep.imperative.programs import (
     call_name,
     join_own_parameters,
@@ -25,35 +25,7 @@ from opstep.imperative.programs import (
 from opstep.imperative.value import ParameterValue, Value
 from opstep.initializer import Initializer, next_seed
 from opstep.program import Program
-from opstep.variable import Parameter, Variable
-
-_own_parameters_made = itertools.count()
-
-
-def new_parameter(
-    name: str,
-    shape: Sequence[int],
-    dtype: Any,
-    initializer: Initializer,
-    trainable: bool = True,
-    optimize_attr: Mapping[str, float] | None = None,
-) -> ParameterValue:
-    """A parameter, filled at once by the op that a startup program would have."""
-    kind = _core.dtype_name(dtype)
-    made = ParameterValue(np.empty(shape, _core.numpy_dtype(kind)), name, trainable)
-    if optimize_attr:
-        made.optimize_attr = optimize_attr
-    with guard():
-        initializer.fill(made.shape, kind, next_seed(_seeds), name=f"{name}.init", out=made)
-    made.stop_gradient = not trainable
-    return made
-
-
-def own_parameter(name: str, shape: Sequence[int], dtype: Any, *options: Any) -> ParameterValue:
-    """One that remembers how it was filled, for the programs that its layer will join."""
-    made = new_parameter(name, shape, dtype, *options)
-    made._first = next(_own_parameters_made), options[0]
-    return made
+from opstep.variable import Parameter
 
 
 class _LayerType(type):
@@ -88,6 +60,8 @@ class Layer(metaclass=_LayerType):
         self._drawn: set[str] = set()
         self._hooks: list[Callable[[Layer, tuple[Any, ...], Any], Any]] = []
         self._programs: WeakSet[Program] = WeakSet()
+        # Are its values more than what parameters begin with?
+        self._used = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; called by calling the layer."""
@@ -98,6 +72,7 @@ class Layer(metaclass=_LayerType):
         try:
             if _context.imperative:
                 _context.names = self._scope(before[1] + self._name)
+                self.__dict__["_used"] = True
             else:
                 self._join(args, kwargs)
             _context.layer, _context.counts = self, {}
@@ -334,18 +309,22 @@ class Layer(metaclass=_LayerType):
                 )
         for name, array in arrays.items():
             np.copyto(own[name].numpy(), array)
+        for _, layer in self._tree():
+            layer._used = True
 
     def share(self, scope: Scope | None = None) -> None:
         """Let the layer and the programs that it has joined use the same memory, in that scope:
         from then on a step in either mode changes both.
 
-        What the layer has made goes to the programs; what it has not, it takes from the scope.
+        What the layer has got by calls in imperative mode or from `load_state_dict` goes to the
+        programs; else it takes what the scope has.
         """
         target = scope or global_scope()
         for _, layer in self._tree():
             joined: set[str] = set()
             for program in list(layer._programs):
                 joined |= layer._share_with(program, target)
+            layer._used |= bool(joined)
             for key, value in layer._values.items():
                 if key not in joined:
                     _core.share_value(target._core, value.name, value._core)
@@ -353,10 +332,13 @@ class Layer(metaclass=_LayerType):
     def _share_with(self, program: Program, scope: Scope) -> set[str]:
         names = part_of(self, program).names
         for key, name in names.items():
-            if key not in self._values:
+            value = self._values.get(key)
+            if value is None:
                 if name not in scope:
                     continue  # the startup program has not run there
-                self._values[key] = _value_of(program.global_block().var(name), scope)
+                self._values[key] = value_of(program.global_block().var(name), scope)
+            elif not self._used and name in scope:
+                np.copyto(value.numpy(), scope.view(name))
             _core.share_value(scope._core, name, self._values[key]._core)
         return set(names)
 
@@ -374,17 +356,6 @@ class Layer(metaclass=_LayerType):
         self.training = training
         for layer in self.sublayers():
             layer.training = training
-
-
-def _value_of(variable: Variable, scope: Scope) -> Value:
-    """The value that a program's variable has in the scope."""
-    array = scope.find(variable)
-    if not isinstance(variable, Parameter):
-        return Value(array, name=variable.name)
-    value = ParameterValue(array, variable.name, variable.trainable)
-    value.optimize_attr = variable.optimize_attr
-    value.stop_gradient = not variable.trainable
-    return value
 
 
 class _Simple(Layer):

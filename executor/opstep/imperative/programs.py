@@ -39,7 +39,7 @@ class Layers:
 
     def __init__(self) -> None:
         self.parts: WeakKeyDictionary[Layer, Part] = WeakKeyDictionary()
-        self.values: WeakKeyDictionary[Value, str] = WeakKeyDictionary()
+        self.values: dict[Value, str] = {}
         """Variables of values that layers have, also where several layers have the same one."""
         self.taken: set[str] = set()
         """What the names of a call begin with; each call has its own."""

@@ -43,7 +43,7 @@ def create_parameter(
     in both modes.
     """
     if context.imperative() or context.making_layer():
-        from opstep.imperative.layer import own_parameter
+        from opstep.imperative.parameters import own_parameter
 
         made = chosen(initializer, Xavier())
         return own_parameter(name or "param", shape, dtype, made, trainable, optimize_attr)
