@@ -45,6 +45,7 @@ from opstep.context import (  # noqa: E402
     name_scope,
     program_guard,
 )
+from opstep.convert import Spec, cond as cond, to_graph, while_, while_loop  # noqa: E402
 from opstep.executor import (  # noqa: E402
     CompiledProgram,
     Executor,
@@ -91,6 +92,7 @@ __all__ = [
     "Program",
     "Ragged",
     "Scope",
+    "Spec",
     "Updater",
     "Variable",
     "append_backward",
@@ -130,7 +132,10 @@ __all__ = [
     "save_params",
     "scope_guard",
     "set_num_threads",
+    "to_graph",
     "updater",
+    "while_",
+    "while_loop",
 ]
 
 _notebook._start()
