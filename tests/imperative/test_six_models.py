@@ -1,0 +1,70 @@
+"""Six models learn what they are for in both modes, to the same parameters bit for bit."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opstep
+from opstep import imperative, layers, optimizer
+
+FOLDER = Path(__file__).parents[2] / "examples" / "both_modes"
+MODELS = ["mlp", "conv_net", "residual_net", "lstm", "transformer", "gan"]
+
+
+def run(name: str, *args: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, Any]]:
+    """What the example prints, and what it leaves."""
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *args])
+    monkeypatch.syspath_prepend(str(FOLDER))
+    imperative.seed(0)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        left = runpy.run_path(str(FOLDER / f"{name}.py"))
+    return printed.getvalue(), left
+
+
+def parameters(left: dict[str, Any], scope: opstep.Scope) -> dict[str, np.ndarray]:
+    """Of all its layers, also what training does not change."""
+    found = {}
+    for name, layer in left.items():
+        if isinstance(layer, imperative.Layer):
+            layer.share(scope)
+            found |= {f"{name}.{key}": value for key, value in layer.state_dict().items()}
+    return found
+
+
+def test_all_examples_are_here() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*MODELS, "switch"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_learns_the_same_in_both_modes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example that does not reach the quality that it states ends with an error."""
+    results = []
+    for args in ([], ["--imperative"]):
+        with opstep.scope_guard(opstep.Scope()):
+            printed, left = run(name, *args, monkeypatch=monkeypatch)
+            results.append((printed, parameters(left, opstep.global_scope())))
+        assert isinstance(left["train"], left["both_modes"].__globals__["Compiled"]) != bool(args)
+    (printed, compiled), (printed_now, now) = results
+    assert printed == printed_now
+    assert "loss" in printed
+    assert len(compiled) >= 4
+    assert compiled.keys() == now.keys()
+    for key, value in compiled.items():
+        assert value.tobytes() == now[key].tobytes(), key
+
+
+def test_an_example_that_learned_too_little_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        pytest.raises(SystemExit, match="that is less than 95%"),
+        opstep.scope_guard(opstep.Scope()),
+    ):
+        run("mlp", "1", monkeypatch=monkeypatch)
