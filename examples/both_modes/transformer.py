@@ -1,6 +1,6 @@
 """A small Transformer, line by line (--imperative) or compiled: does the first symbol come again?
 
-Each place of a sequence looks at all others; to answer, one has to find a symbol equal to the first.
+Each place of a sequence looks at all others; one has to find a symbol that is equal to the first.
 """
 
 import sys

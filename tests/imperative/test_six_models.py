@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import opstep
-from opstep import imperative, layers, optimizer
+from opstep import datasets, imperative
 
 FOLDER = Path(__file__).parents[2] / "examples" / "both_modes"
 MODELS = ["mlp", "conv_net", "residual_net", "lstm", "transformer", "gan"]
@@ -68,3 +68,41 @@ def test_an_example_that_learned_too_little_says_so(monkeypatch: pytest.MonkeyPa
         opstep.scope_guard(opstep.Scope()),
     ):
         run("mlp", "1", monkeypatch=monkeypatch)
+
+
+def trained(name: str, by_turns: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[bytes], Any]:
+    """The losses and parameters of an example whose first steps are taken in these modes: c for
+    compiled, i for imperative."""
+    monkeypatch.setattr(sys, "argv", [f"{name}.py"])
+    monkeypatch.syspath_prepend(str(FOLDER))
+    source = (FOLDER / f"{name}.py").read_text()
+    made: dict[str, Any] = {"__name__": name}
+    imperative.seed(0)
+    exec(source.split("# %% The training")[0], made)
+    compiled = made["train"]
+    line_by_line = made["both_modes"].__globals__["LineByLine"](compiled.function)
+    digits = name == "residual_net"
+    data = datasets.digits(batch=32) if digits else datasets.sequences(symbols=6, batch=32)
+    losses = []
+    with opstep.scope_guard(opstep.Scope()):
+        for number, (mode, batch) in enumerate(zip(by_turns, data, strict=False)):
+            losses.append((compiled if mode == "c" else line_by_line)(**batch).tobytes())
+            if number == 0:
+                if compiled.step is None:
+                    compiled.step = compiled.build(batch)
+                made["net"].share()
+                made["adam"].share()
+        made["net"].share()
+        return losses, made["net"].state_dict()
+
+
+@pytest.mark.parametrize("name", ["residual_net", "transformer"])
+def test_the_mode_changes_at_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters, running means, dropout's counters and what the optimizer keeps are shared."""
+    losses, state = trained(name, "cccccc", monkeypatch)
+    assert len(set(losses)) == 6
+    for by_turns in ("cicici", "icicci"):
+        mixed_losses, mixed = trained(name, by_turns, monkeypatch)
+        assert mixed_losses == losses
+        for key, value in state.items():
+            assert mixed[key].tobytes() == value.tobytes(), key

@@ -69,6 +69,16 @@ def part_of(layer: Layer, program: Program) -> Part:
     return parts[layer]
 
 
+def values_in(program: Program) -> dict[str, Value]:
+    """The values of all its layers, by the names that they have there."""
+    return {
+        name: layer._values[key]
+        for layer, part in layers_of(program).parts.items()
+        for key, name in part.names.items()
+        if key in layer._values
+    }
+
+
 def program_being_built() -> Program | None:
     """The one that the running `forward` adds to, or that of the innermost `program_guard`."""
     if _context.imperative:
