@@ -54,7 +54,7 @@ class Optimizer:
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.grad_clip = grad_clip
-        # In imperative mode: the state of each parameter, by its value and what the state is called.
+        # In imperative mode: the state of each parameter, by its value and the name of the state.
         self._kept: dict[Any, Value] = {}
         # The same in programs, by the parameter's name, → the variable's name.
         self._named: WeakKeyDictionary[Program, dict[Any, str]] = WeakKeyDictionary()

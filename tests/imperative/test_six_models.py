@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -60,6 +61,25 @@ def test_it_learns_the_same_in_both_modes(name: str, monkeypatch: pytest.MonkeyP
     assert compiled.keys() == now.keys()
     for key, value in compiled.items():
         assert value.tobytes() == now[key].tobytes(), key
+
+
+def test_the_how_to_is_true() -> None:
+    text = (FOLDER.parents[1] / "docs" / "both_modes.md").read_text()
+    made: dict[str, Any] = {}
+    with opstep.scope_guard(opstep.Scope()), contextlib.redirect_stdout(io.StringIO()):
+        for cell in text.split("```python\n")[1:]:
+            exec(cell.split("```")[0], made)
+        (after,) = made["exe"].run(
+            made["main"], {"x": made["words"], "label": made["labels"]}, [made["loss"]]
+        )
+    assert after < made["value"]
+    layers_told = set(re.findall(r"`(\w+)\([^`]*\)`(?=[, |])", text.split("## Layers")[1]))
+    classes = {
+        name
+        for name, thing in vars(imperative).items()
+        if isinstance(thing, type) and issubclass(thing, imperative.Layer)
+    }
+    assert layers_told == classes - {"Layer"}
 
 
 def test_an_example_that_learned_too_little_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
