@@ -21,6 +21,12 @@ class _Context(threading.local):
     imperative: bool = False
     # The innermost Layer whose forward runs: it keeps the parameters that layers ask for.
     layer: Layer | None = None
+    # How often it has called each layer function without a name.
+    counts: dict[str, int] = {}  # noqa: RUF012
+    # The program that it adds to.
+    building: Program | None = None
+    # Does the __init__ of a Layer run?
+    making_layer: bool = False
 
 
 _context = _Context()
@@ -46,6 +52,11 @@ def imperative() -> bool:
 def current_layer() -> Layer | None:
     """The innermost Layer whose forward runs."""
     return _context.layer
+
+
+def making_layer() -> bool:
+    """Does the `__init__` of a Layer run?"""
+    return _context.making_layer
 
 
 def default_main_program() -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,13 +67,17 @@ class Value(Operators):
 
     # --- gradients
 
-    def backward(self, retain: bool = False) -> list[Value]:
+    def backward(self, retain: bool = False, only: Sequence[Value] | None = None) -> list[Value]:
         """Compute the gradients of this value, one float, and add them to `gradient` of all values
         that it was computed from, that no op made and that have not `stop_gradient`; gives those.
+        With `only`, the others of them stay as they are.
 
         What ops kept for that is freed, unless `retain` says that it will be needed again.
         """
         pairs = self._core.backward(retain)
+        if only is not None:
+            wanted = {value._core for value in only}
+            pairs = [pair for pair in pairs if pair[0] in wanted]
         for leaf, gradient in pairs:
             if leaf.gradient is None:
                 leaf.gradient = gradient
@@ -140,13 +144,15 @@ class Value(Operators):
 class ParameterValue(Value):
     """A value that training changes."""
 
-    __slots__ = ("_optimize_attr", "trainable")
+    __slots__ = ("_first", "_optimize_attr", "trainable")
 
     def __init__(self, array: Any, name: str, trainable: bool = True) -> None:
         super().__init__(array, name=name)
         self.trainable = trainable
         """Do optimizers change it?"""
         self._optimize_attr: dict[str, float] = {}
+        # Of one made by layers.create_parameter: when, and how it was filled.
+        self._first: tuple[int, Any] | None = None
 
     @property
     def optimize_attr(self) -> dict[str, float]:
