@@ -215,7 +215,7 @@ class _StepNow(_Step):
         return self._kept[key]
 
     def state(self, name: str, parameter: Any) -> Any:
-        self._owner = parameter._core  # two parameters may have one name
+        self._owner = parameter  # two parameters may have one name
         try:
             return super().state(name, parameter)
         finally:

@@ -89,7 +89,7 @@ class Layer:
             value._name = name
             self._layers[name] = value
         elif isinstance(value, ParameterValue):
-            value._core.name = name
+            value._name = name
             self._values[name] = value
         super().__setattr__(name, value)
 
@@ -190,7 +190,7 @@ class Layer:
         """Let programs that the layer has added itself to use its values, by their names and in
         their own memory: from then on a step in either mode changes both."""
         for _, value in self._named_values():
-            _core.share_value((scope or global_scope())._core, value.name, value._core)
+            _core.share_value((scope or global_scope())._core, value.name, value)
 
     # --- training or not
 
