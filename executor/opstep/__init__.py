@@ -71,6 +71,7 @@ from opstep.model import (  # noqa: E402
     save_params,
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.pylayer import PyLayer  # noqa: E402
 from opstep.ragged import Ragged  # noqa: E402
 from opstep.saving import checkpoint, resume  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
@@ -89,6 +90,7 @@ __all__ = [
     "OutputModel",
     "Parameter",
     "Program",
+    "PyLayer",
     "Ragged",
     "Scope",
     "Updater",

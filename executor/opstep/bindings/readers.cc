@@ -1,7 +1,7 @@
 // Readers that Python code feeds, and what Python has to say of reader variables.
 #include "data/waiting.h"
 #include "ops/foreign_reader.h"
-#include "opstep/bindings/bindings.h"
+#include "opstep/bindings/callback.h"
 #include "runtime/hook.h"
 
 namespace opstep::python {
@@ -75,31 +75,7 @@ class PythonSource final : public Source {
  private:
   template <typename F>
   static void Locked(F&& call) {
-    OPSTEP_CHECK(!Finalizing(), "Python is ending");
-    const py::gil_scoped_acquire gil;
-    try {
-      call();
-    } catch (py::error_already_set& error) {
-      if (IsInterruption(error)) ThrowInterrupted(std::move(error));
-      throw Error(Text(error));
-    }
-  }
-
-  // "the reader's code raised ValueError: … (train.py:12)", unless it is a sentence of ours.
-  static std::string Text(const py::error_already_set& error) {
-    const std::string what = py::cast<std::string>(py::str(error.value()));
-    const std::string kind = py::cast<std::string>(error.type().attr("__name__"));
-    if (error.matches(py::module_::import("opstep._core").attr("Error"))) return what;
-    std::string place;
-    py::object trace = error.trace();
-    while (trace && !trace.is_none()) {
-      const py::object code = trace.attr("tb_frame").attr("f_code");
-      const auto file = py::cast<std::string>(code.attr("co_filename"));
-      place = Cat(" (", file.substr(file.find_last_of('/') + 1), ":",
-                  py::cast<int>(trace.attr("tb_lineno")), ")");
-      trace = trace.attr("tb_next");
-    }
-    return Cat("the reader's code raised ", kind, what.empty() ? "" : ": ", what, place);
+    CallPython("the reader's code", std::forward<F>(call));
   }
 
   py::object object_;

@@ -1,0 +1,29 @@
+// What becomes of errors that Python code raises inside a run.
+#include "opstep/bindings/callback.h"
+
+namespace opstep::python {
+
+void ThrowFromPython(const char* who, py::error_already_set error) {
+  if (IsInterruption(error)) ThrowInterrupted(std::move(error));
+  const std::string what = py::cast<std::string>(py::str(error.value()));
+  if (error.matches(py::module_::import("opstep._core").attr("Error"))) {
+    if (PyObject* cause = PyException_GetCause(error.value().ptr()))
+      KeepCause(what, py::reinterpret_steal<py::object>(cause));
+    throw Error(what);
+  }
+  std::string place;
+  py::object trace = error.trace();
+  while (trace && !trace.is_none()) {
+    const py::object code = trace.attr("tb_frame").attr("f_code");
+    const auto file = py::cast<std::string>(code.attr("co_filename"));
+    place = Cat(" (", file.substr(file.find_last_of('/') + 1), ":",
+                py::cast<int>(trace.attr("tb_lineno")), ")");
+    trace = trace.attr("tb_next");
+  }
+  const std::string kind = py::cast<std::string>(error.type().attr("__name__"));
+  const std::string sentence = Cat(who, " raised ", kind, what.empty() ? "" : ": ", what, place);
+  KeepCause(sentence, error.value());
+  throw Error(sentence);
+}
+
+}  // namespace opstep::python
