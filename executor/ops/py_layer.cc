@@ -62,9 +62,7 @@ const bool kPyLayer =
           };
           return WithState(run, State{LayerOf(ctx.op()), ctx.n_in(), ctx.n_out()});
         })
-        .Grad([](GradContext& g) {
-          g.EmitGrad("py_layer_grad", {"X"}, {"out"}, {"out"}, {"X"});
-        })
+        .Grad([](GradContext& g) { g.EmitGrad("py_layer_grad", {"X"}, {"out"}, {"out"}, {"X"}); })
         .Register();
 
 void GradShape(ShapeContext& ctx) {
@@ -95,10 +93,9 @@ const bool kPyLayerGrad =
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const auto run = [](KernelContext& ctx) {
             const State& state = ctx.state<State>();
-            Layers().backward(state.layer, Inputs(ctx, 0, state.inputs),
-                              Inputs(ctx, state.inputs, state.outputs),
-                              Inputs(ctx, state.inputs + state.outputs, state.outputs),
-                              Outputs(ctx));
+            Layers().backward(
+                state.layer, Inputs(ctx, 0, state.inputs), Inputs(ctx, state.inputs, state.outputs),
+                Inputs(ctx, state.inputs + state.outputs, state.outputs), Outputs(ctx));
           };
           const auto count = [&](std::string_view slot) {
             return static_cast<int>(ctx.op().Inputs(slot).size());

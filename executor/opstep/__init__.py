@@ -53,6 +53,7 @@ from opstep.executor import (  # noqa: E402
     global_scope,
     scope_guard,
 )
+from opstep.gradients import gradients  # noqa: E402
 from opstep.joining import chain, merge  # noqa: E402
 from opstep.machine import (  # noqa: E402
     GradientMachine,
@@ -108,6 +109,7 @@ __all__ = [
     "get_num_threads",
     "global_scope",
     "gradient_machine",
+    "gradients",
     "imperative",
     "initializer",
     "layers",

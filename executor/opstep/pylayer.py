@@ -90,10 +90,11 @@ class PyLayer:
 
     y = Scale.apply(x, factor=3.0)
 
-    In imperative mode it runs at once and is on the tape; in a program it is an op, `py_layer`, that
-    calls back. The arrays are copies, so they may be kept or written into. A program that was saved
-    finds the class by the name of its module and its own, or by `class Scale(PyLayer, name=...)`,
-    once its module has been imported; nothing is ever imported because a file says so.
+    In imperative mode it runs at once and is on the tape; in a program it is an op, `py_layer`,
+    that calls back. The arrays are copies, so they may be kept or written into. A program that was
+    saved finds the class by the name of its module and its own, or by
+    `class Scale(PyLayer, name=...)`, once its module has been imported; nothing is ever imported
+    because a file says so.
     """
 
     _layer_name: str

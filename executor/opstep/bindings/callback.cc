@@ -1,7 +1,36 @@
-// What becomes of errors that Python code raises inside a run.
+// Python code that is called from inside a run, and what becomes of its errors.
 #include "opstep/bindings/callback.h"
 
+#include <unistd.h>
+
 namespace opstep::python {
+namespace {
+
+[[noreturn]] void Sleep() {
+  while (true) ::pause();
+}
+
+}  // namespace
+
+WithGil::WithGil() {
+  // What is caught here is no error but the end of the thread.
+  try {
+    gil_.emplace();
+  } catch (...) {
+    Sleep();
+  }
+}
+
+py::object Invoke(const py::object& callable, const py::tuple& args) {
+  PyObject* result = nullptr;
+  try {
+    result = PyObject_CallObject(callable.ptr(), args.ptr());
+  } catch (...) {
+    Sleep();
+  }
+  if (!result) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
 
 void ThrowFromPython(const char* who, py::error_already_set error) {
   if (IsInterruption(error)) ThrowInterrupted(std::move(error));

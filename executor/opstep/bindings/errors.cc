@@ -25,8 +25,8 @@ void Keep(py::error_already_set error) {
   pending = new py::error_already_set(std::move(error));
 }
 
-// What made Python code inside a run fail, and the sentence that tells of it. A pointer for the same
-// reason.
+// What made Python code inside a run fail, and the sentence that tells of it. A pointer for the
+// same reason.
 struct Cause {
   std::string sentence;
   py::object error;

@@ -72,7 +72,8 @@ std::vector<VarType> ResultTypes(const ForeignLayer& layer, const std::vector<Va
   Call("types", [&](const py::object& method) {
     py::list given;
     for (const VarType& type : inputs) given.append(FromType(type));
-    for (const py::handle type : method(layer.name, layer.options, given)) {
+    const py::object said = Invoke(method, py::make_tuple(layer.name, layer.options, given));
+    for (const py::handle type : said) {
       const auto parts = py::cast<py::tuple>(type);
       types.push_back({ToDType(parts[0]), Dims(ToDims(parts[1]))});
     }
@@ -81,13 +82,15 @@ std::vector<VarType> ResultTypes(const ForeignLayer& layer, const std::vector<Va
 }
 
 void CheckGradient(const ForeignLayer& layer) {
-  Call("check_gradient", [&](const py::object& method) { method(layer.name); });
+  Call("check_gradient",
+       [&](const py::object& method) { Invoke(method, py::make_tuple(layer.name)); });
 }
 
 void Forward(const ForeignLayer& layer, const std::vector<const Tensor*>& inputs,
              const std::vector<Tensor*>& outputs) {
   Call("forward", [&](const py::object& method) {
-    Take(method(layer.name, layer.options, Arrays(inputs), Types(outputs)), outputs);
+    const auto args = py::make_tuple(layer.name, layer.options, Arrays(inputs), Types(outputs));
+    Take(Invoke(method, args), outputs);
   });
 }
 
@@ -96,9 +99,9 @@ void Backward(const ForeignLayer& layer, const std::vector<const Tensor*>& input
               const std::vector<const Tensor*>& output_gradients,
               const std::vector<Tensor*>& input_gradients) {
   Call("backward", [&](const py::object& method) {
-    Take(method(layer.name, layer.options, Arrays(inputs), Arrays(outputs),
-                Arrays(output_gradients), Types(input_gradients)),
-         input_gradients);
+    const auto args = py::make_tuple(layer.name, layer.options, Arrays(inputs), Arrays(outputs),
+                                     Arrays(output_gradients), Types(input_gradients));
+    Take(Invoke(method, args), input_gradients);
   });
 }
 

@@ -17,7 +17,7 @@ class PythonSource final : public Source {
   explicit PythonSource(int64_t number) {
     OPSTEP_CHECK(lookup != nullptr, "the package opstep was not imported");
     Locked([&] {
-      object_ = py::reinterpret_borrow<py::object>(lookup)(number);
+      object_ = Invoke(py::reinterpret_borrow<py::object>(lookup), py::make_tuple(number));
       for (const py::handle field : object_.attr("fields")) {
         const auto parts = py::cast<py::tuple>(field);
         fields_.push_back(
@@ -39,13 +39,13 @@ class PythonSource final : public Source {
   const std::vector<SourceField>& fields() const override { return fields_; }
 
   void Restart(uint64_t pass) override {
-    Locked([&] { object_.attr("start")(pass); });
+    Locked([&] { Invoke(object_.attr("start"), py::make_tuple(pass)); });
   }
 
   bool Next(SourceRecord& record) override {
     bool any = false;
     Locked([&] {
-      const py::object values = object_.attr("next")();
+      const py::object values = Invoke(object_.attr("next"), py::tuple());
       any = !values.is_none();
       if (!any) return;
       record.clear();

@@ -51,20 +51,31 @@ void SetStopGradient(RuntimeValue& value, bool stop) {
   value.stop_gradient = stop;
 }
 
-py::list Backward(const ValuePtr& loss, bool retain) {
-  std::vector<std::pair<ValuePtr, ValuePtr>> pairs;
+template <typename F>
+auto WithoutGilOnLine(F&& run) {
   try {
     const WithoutGil released;
-    pairs = RunBackward(loss, retain);
+    return run();
   } catch (const OpError&) {
     throw;
   } catch (const Error& error) {
-    Fail(error.what(), UserPlace());
+    // What could not be differentiated names its own line.
+    const std::string what = error.what();
+    throw Error(what.ends_with(")") ? what : what + UserPlace());
   }
+}
+
+py::list Backward(const ValuePtr& loss, bool retain) {
+  auto pairs = WithoutGilOnLine([&] { return RunBackward(loss, retain); });
   py::list out;
   for (auto& [leaf, gradient] : pairs)
     out.append(py::make_tuple(std::move(leaf), std::move(gradient)));
   return out;
+}
+
+std::vector<ValuePtr> Gradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
+                                bool retain, bool record) {
+  return WithoutGilOnLine([&] { return RunGradients(loss, wanted, retain, record); });
 }
 
 }  // namespace
@@ -111,7 +122,8 @@ void BindValues(py::module_& m) {
       .def_property_readonly("is_leaf",
                              [](const RuntimeValue& value) { return value.node == nullptr; })
       .def("detach", &Detach)
-      .def("backward", &Backward);
+      .def("backward", &Backward)
+      .def("gradients", &Gradients);
   // A run in the scope reads and writes the value's memory.
   m.def("share_value", [](Scope& scope, const std::string& name, const RuntimeValue& value) {
     scope.Set(name, value.tensor());

@@ -6,6 +6,7 @@ with opstep.imperative.guard():
     loss.backward()
 """
 
+from opstep.gradients import grad
 from opstep.imperative.layer import Layer
 from opstep.imperative.mode import disable, enable, enabled, guard, no_grad, seed
 from opstep.imperative.nn import (
@@ -37,6 +38,7 @@ __all__ = [
     "disable",
     "enable",
     "enabled",
+    "grad",
     "guard",
     "no_grad",
     "seed",
