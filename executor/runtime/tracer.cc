@@ -69,10 +69,12 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   const OpDef& def = GetOp(op.type());
   auto traced = std::make_shared<TracedOp>();
   traced->id = NextNumber();
-  traced->has_gradient = def.grad != nullptr;
+  // Of a gradient without one the backward pass says so.
+  traced->has_gradient = def.grad != nullptr || op.type().ends_with("_grad");
   const std::vector<std::string> reads = VarNames(op.inputs()), writes = VarNames(op.outputs());
   std::vector<std::string> fetches;
   for (uint32_t i = 0; i < writes.size(); ++i) {
+    if (writes[i].empty()) continue;
     if (outputs[i].dtype == DType::kNone) {
       traced->made.push_back(i);
       fetches.push_back(writes[i]);
@@ -83,7 +85,7 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   }
   std::vector<FeedType> feeds;
   for (uint32_t i = 0; i < reads.size(); ++i) {
-    if (program->FindVarHere(0, reads[i]) != nullptr) continue;
+    if (reads[i].empty() || program->FindVarHere(0, reads[i]) != nullptr) continue;
     CreateVar(*program, reads[i], inputs[i], false);
     traced->fed.push_back(i);
     feeds.push_back({reads[i], inputs[i]});

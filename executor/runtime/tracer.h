@@ -61,7 +61,7 @@ struct TracedOp {
 
 // Compiles an op that names its variables: equal names are the same value. `inputs`: the types of
 // the variables that it reads, in the op's order; `outputs`: of those that it writes into, with
-// dtype kNone for those that are to be made.
+// dtype kNone for those that are to be made. A variable named "" is not there.
 std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, proto::OpDesc op,
                                              const std::vector<VarType>& inputs,
                                              const std::vector<VarType>& outputs);
@@ -95,5 +95,10 @@ struct TapeNode {
 // made. The tape becomes a program to which the ops of AppendBackward are added, and those run as
 // one plan, which is kept for tapes of the same ops. Without `retain` the tape is released.
 std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, bool retain);
+
+// The gradients of `loss` for some values that it was computed from. With `record` the gradient ops
+// run one by one and are on the tape themselves, which is retained.
+std::vector<ValuePtr> RunGradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
+                                   bool retain, bool record);
 
 }  // namespace opstep

@@ -116,18 +116,24 @@ py::object TakeArray(PyObject* self, PyObject* object) {
   return py::none();
 }
 
-py::object Backward(PyObject* self, PyObject* retain) {
-  const ValuePtr loss = CoreOf(self);
-  const bool retained = retain == Py_True;
-  std::vector<std::pair<ValuePtr, ValuePtr>> pairs;
+template <typename F>
+auto WithoutGilOnLine(F&& run) {
   try {
     const WithoutGil released;
-    pairs = RunBackward(loss, retained);
+    return run();
   } catch (const OpError&) {
     throw;
   } catch (const Error& error) {
-    Fail(error.what(), UserPlace());
+    // What could not be differentiated names its own line.
+    const std::string what = error.what();
+    throw Error(what.ends_with(")") ? what : what + UserPlace());
   }
+}
+
+py::object Backward(PyObject* self, PyObject* retain) {
+  const ValuePtr loss = CoreOf(self);
+  const bool retained = retain == Py_True;
+  auto pairs = WithoutGilOnLine([&] { return RunBackward(loss, retained); });
   py::list out;
   for (auto& [leaf, gradient] : pairs)
     out.append(py::make_tuple(ToPython(std::move(leaf)), ToPython(std::move(gradient))));
@@ -218,6 +224,11 @@ PyTypeObject* MakeBaseType() {
   return reinterpret_cast<PyTypeObject*>(type);
 }
 
+std::vector<ValuePtr> Gradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
+                                bool retain, bool record) {
+  return WithoutGilOnLine([&] { return RunGradients(loss, wanted, retain, record); });
+}
+
 }  // namespace
 
 bool IsValue(PyObject* object) {
@@ -249,6 +260,7 @@ py::array NumpyScalar(py::handle number, DType dtype) {
 void BindValues(py::module_& m) {
   base_type = value_type = MakeBaseType();
   m.attr("RuntimeValue") = py::handle(reinterpret_cast<PyObject*>(base_type));
+  m.def("gradients", &Gradients);
   // A run in the scope reads and writes the value's memory.
   m.def("share_value", [](Scope& scope, const std::string& name, const ValuePtr& value) {
     scope.Set(name, value->tensor());
