@@ -188,3 +188,22 @@ def test_a_parameter_of_two_layers_is_one() -> None:
     net.share(scope)
     exe.run(main, {"x": X}, [loss], scope)
     assert net.first.scale.numpy().tobytes() == expected.tobytes()
+
+
+def test_one_startup_program_fills_a_layer_for_several() -> None:
+    startup, scope, exe = opstep.Program(), opstep.Scope(), opstep.Executor()
+    net, programs = Net(), {}
+    for name in ("training", "test"):
+        programs[name] = opstep.Program(name)
+        with opstep.program_guard(programs[name], startup):
+            programs[name].random_seed = 5
+            out = net(layers.data("x", [None, 3]))
+        net.eval()
+    exe.run(startup, scope=scope)
+    (compiled,) = exe.run(programs["test"], {"x": X}, [out], scope)
+    imperative.seed(5)
+    other = Net()
+    with imperative.guard():
+        other(to_variable(X))
+        other.eval()
+        assert other(to_variable(X)).numpy().tobytes() == compiled.tobytes()

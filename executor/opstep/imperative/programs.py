@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from opstep import context
 from opstep.context import _context
+from opstep.initializer import AlreadyFilled
 from opstep.program import Program
 from opstep.variable import Variable
 
@@ -69,6 +70,16 @@ def part_of(layer: Layer, program: Program) -> Part:
     return parts[layer]
 
 
+def values_in(program: Program) -> dict[str, Value]:
+    """The values of all its layers, by the names that they have there."""
+    return {
+        name: layer._values[key]
+        for layer, part in layers_of(program).parts.items()
+        for key, name in part.names.items()
+        if key in layer._values
+    }
+
+
 def program_being_built() -> Program | None:
     """The one that the running `forward` adds to, or that of the innermost `program_guard`."""
     if _context.imperative:
@@ -97,6 +108,17 @@ def call_name(program: Program, wanted: str) -> str:
     return name
 
 
+def is_filled(layer: Layer, program: Program, name: str) -> bool:
+    """Has the layer joined another program that the same startup program is for, with a value of
+    that name?"""
+    startup = program._startup or context.default_startup_program()
+    return any(
+        name in part_of(layer, other).names.values()
+        for other in layer._programs
+        if other is not program and (other._startup or context.default_startup_program()) is startup
+    )
+
+
 def join_own_parameters(layer: Layer, program: Program, names: str) -> None:
     """Give the program the parameters that the layer and those inside it made in `__init__`.
 
@@ -114,11 +136,12 @@ def join_own_parameters(layer: Layer, program: Program, names: str) -> None:
     for _, inner, key, name, value in sorted(found, key=lambda item: item[0]):
         block = program.global_block()
         if value not in known.values:
+            filled = is_filled(inner, program, name)
             block.create_parameter(
                 name,
                 value.shape,
                 value.dtype,
-                value._first[1],
+                AlreadyFilled() if filled else value._first[1],
                 value.trainable,
                 value.optimize_attr,
             )

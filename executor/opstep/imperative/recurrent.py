@@ -80,11 +80,11 @@ class _Cell(_Simple):
 
 
 class RNNCell(_Cell):
-    """A step of a plain recurrent network: act(x @ w_x + b + h @ w_h)."""
+    """A step of a plain recurrent network: act(x @ w_x + b + h @ w_h), with tanh for no `act`."""
 
-    def __init__(self, size: int, act: str = "tanh", **options: Any) -> None:
+    def __init__(self, size: int, act: str | None = None, **options: Any) -> None:
         super().__init__(size, **options)
-        ((self._act, _),) = activation(RNNCell, act)
+        self._act = activation(RNNCell, act)[0][0] if act else ops.tanh
 
     def _step(self, projected: Any, state: State) -> State:
         return (self._act(ops.add(projected, self._recurrent(state[0]))),)

@@ -7,7 +7,8 @@ from typing import Any
 
 from opstep import _core, context, ops
 from opstep._core import Error
-from opstep.initializer import Constant, Initializer, add_startup_value, next_seed
+from opstep.imperative.programs import is_filled
+from opstep.initializer import AlreadyFilled, Constant, Initializer, add_startup_value, next_seed
 from opstep.operators import Operators
 from opstep.variable import Parameter, Variable
 
@@ -51,6 +52,7 @@ def parameter(
     owner = context.current_layer()
     if owner is not None:
         name = owner._name_in_program(name)
+        init = AlreadyFilled() if is_filled(owner, x.program, name) else init
     block = x.program.global_block()
     return block.create_parameter(name, shape, dtype, init, trainable, attrs)
 
@@ -66,7 +68,8 @@ def counter(x: Variable, name: str) -> Variable:
     if owner is not None and block.has_var(name):
         return block.var(name)
     count = block.create_var(name, [], "int64", persistable=True, stop_gradient=True)
-    add_startup_value(count, Constant(0))
+    if owner is None or not is_filled(owner, x.program, name):
+        add_startup_value(count, Constant(0))
     return count
 
 
