@@ -184,6 +184,43 @@ def test_called_with_variables_it_joins_their_program() -> None:
     assert bits(got) == bits(line_by_line(lambda v: halved(v * 2) + 1, X))
 
 
+def test_a_number_that_becomes_a_tensor_in_the_program_of_a_user() -> None:
+    def f(x: Any) -> Any:
+        total, turns = 0, 1
+        while x.sum() < 100:
+            total = total + layers.fc(x, 3, name="part")
+            turns = turns / 2
+            x = x * 2
+        return total * turns
+
+    main, startup = opstep.Program(), opstep.Program()
+    with opstep.program_guard(main, startup):
+        before = layers.data("x", shape=[2, 3]) * 1.0
+        y = opstep.to_graph(f)(before) + before
+    assert [op.type for op in startup.global_block().ops] == ["uniform", "fill"]
+    assert sum(len(block.ops) > 0 for block in main.blocks) == len(main.blocks) == 2
+    scope = opstep.Scope()
+    startup.run(scope=scope)
+    x = np.ones((2, 3), np.float32)
+    (got,) = main.run(feed={"x": x}, fetch_list=[y], scope=scope)
+    weight, total, turns, now = scope.find("part.w"), 0.0, 1.0, x
+    while now.sum() < 100:
+        total, turns, now = total + now @ weight, turns / 2, now * 2
+    np.testing.assert_allclose(got, total * np.float32(turns) + x, rtol=1e-5)
+
+
+def test_decorated_with_a_guard() -> None:
+    @imperative.guard()
+    def f(x: Any) -> Any:
+        return part(x) if x.sum() > 0 else x
+
+    @imperative.no_grad()
+    def part(x: Any) -> Any:
+        return x * 2
+
+    assert bits(opstep.to_graph(f)(X)) == bits(X * 2)
+
+
 # --- gradients -----------------------------------------------------------------------------------
 
 

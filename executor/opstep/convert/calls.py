@@ -10,10 +10,12 @@ from typing import Any
 from opstep import ops
 from opstep.convert.errors import error_here
 from opstep.convert.function import converted, convertible
+from opstep.convert.managers import manager
 from opstep.convert.merging import as_variables
 from opstep.convert.number import BOOL, FLOAT, INT, Number, to_number
 from opstep.convert.sequences import Sequence, enumerate_, range_, zip_
 from opstep.convert.state import is_tensor, state
+from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
 from opstep.variable import Variable
 
@@ -39,7 +41,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 def callable_for(function: Any) -> Any:
     """The function, converted if it is the user's."""
     if isinstance(function, FunctionType):
-        return converted(function) if convertible(function) else function
+        if convertible(function):
+            return converted(function)
+        return _without_guard(function)
     if isinstance(function, MethodType):
         inner = callable_for(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
@@ -52,6 +56,22 @@ def callable_for(function: Any) -> Any:
     if isinstance(method, FunctionType) and convertible(method):
         return MethodType(converted(method), function)
     return function
+
+
+def _without_guard(function: FunctionType) -> Any:
+    """What a manager of opstep decorates, inside of what that means for a program."""
+    inner = getattr(function, "__wrapped__", None)
+    names = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    given = names["self"].cell_contents if inner is not None and "self" in names else None
+    if not isinstance(given, guard | no_grad):
+        return function
+    inside = callable_for(inner)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with manager(given):
+            return inside(*args, **kwargs)
+
+    return run
 
 
 def _of_numpy(function: Any) -> bool:

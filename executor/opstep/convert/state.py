@@ -98,8 +98,8 @@ class Snapshot:
     """A program, and the startup program beside it, as they are now."""
 
     def __init__(self, program: Program) -> None:
-        startup = program._startup or context._context.startup
-        self._kept = [_keep(each) for each in (program, startup) if each is not None]
+        startup = program._startup or context.default_startup_program()
+        self._kept = [_keep(each) for each in {program, startup}]
 
     def restore(self) -> None:
         for kept in self._kept:

@@ -102,6 +102,8 @@ class Converted:
                 f"'{plain.__name__}' is no Python function, so that there is nothing to convert: "
                 "call it from one"
             )
+        called = function.forward if isinstance(function, Layer) else function
+        self._signature = inspect.signature(called)
         self.function = function
         """What was converted, for a call line by line."""
         self.scope = Scope()
@@ -113,7 +115,7 @@ class Converted:
             functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves = _Arguments(self.function, args, kwargs)
+        leaves = self._arguments(args, kwargs)
         if leaves.variables:
             return self._into(leaves.variables[0].program, args, kwargs)
         if _context.trace is not None:
@@ -132,7 +134,7 @@ class Converted:
     def program(self, *args: Any, **kwargs: Any) -> ConvertedProgram:
         """A program for such arguments, where an `opstep.Spec` stands for a tensor: made anew, so
         that a training step can be added to it."""
-        return self._build(_Arguments(self.function, args, kwargs)).program
+        return self._build(self._arguments(args, kwargs)).program
 
     def __get__(self, instance: Any, owner: type | None = None) -> Converted:
         if instance is None:
@@ -148,6 +150,15 @@ class Converted:
         return f"<to_graph of {getattr(self.function, '__name__', self.function)!r}>"
 
     # --- programs
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = getattr(self.function, "__name__", type(self.function).__name__)
+            raise error_here(f"{name}: {error}") from None
+        bound.apply_defaults()
+        return _Arguments(bound)
 
     def _into(self, program: Program, args: Any, kwargs: Any) -> Any:
         """Called with variables: added to their program."""
@@ -204,14 +215,7 @@ class Converted:
 class _Arguments:
     """What a function is called with: tensors, and the rest, for which a program is made."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        target = function.forward if isinstance(function, Layer) else function
-        try:
-            bound = inspect.signature(target).bind(*args, **kwargs)
-        except TypeError as error:
-            name = getattr(function, "__name__", type(function).__name__)
-            raise error_here(f"{name}: {error}") from None
-        bound.apply_defaults()
+    def __init__(self, bound: inspect.BoundArguments) -> None:
         self._bound = bound
         self.tensors: list[Any] = []
         self.variables: list[Variable] = []
