@@ -1,4 +1,4 @@
-"""A loop and a branch in plain Python, line by line and compiled: where planets are on their orbits.
+"""A loop and a branch in plain Python, line by line and compiled: where planets are on orbits.
 
 Kepler's equation, angle - e * sin(angle) = mean, is solved by Newton's method until it holds.
 """

@@ -56,7 +56,7 @@ def test_assert_ends_the_run_with_its_words() -> None:
     with opstep.program_guard(program, opstep.Program()):
         x = layers.data("x", shape=[1])
         held = ops.assert_(x > 0.0, message="x must be positive")
-        with pytest.raises(opstep.Error, match="X is .*: it must have one element"):
+        with pytest.raises(opstep.Error, match=r"X is .*: it must have one element"):
             ops.assert_(ops.fill(shape=[2], dtype="bool", value=True))
     assert run(program, [held], x=np.ones(1, np.float32))[0].tolist() == [True]
     for fetch in ([held], []):

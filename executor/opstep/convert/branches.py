@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from opstep import _core, ops
+from opstep import ops
 from opstep.context import _context
 from opstep.control_flow import Choice
-from opstep.convert.errors import error_here
+from opstep.convert.errors import error_here, line_here
 from opstep.convert.jumps import RESULT
 from opstep.convert.merging import (
+    TRUTH,
     Kind,
     alike,
     as_variables,
@@ -31,8 +32,6 @@ from opstep.convert.state import Region, Unset, inside, is_tensor, state
 from opstep.imperative.programs import part_of
 from opstep.program import Block
 from opstep.variable import Variable
-
-_TRUTH = Kind(BOOL, (), True)
 
 
 def truth(value: Variable) -> Variable:
@@ -227,16 +226,15 @@ class _Waiting:
     def __init__(self, left: Variable, which: bool) -> None:
         self.left, self.which = left, which
         self.choice = Choice(truth(left))
-        stack = _core.user_stack()
-        line = stack[0][1] if stack else 0
-        self.part = _Part(self.choice.block(which), f"'{'and' if which else 'or'}'", line)
+        word = "'and'" if which else "'or'"
+        self.part = _Part(self.choice.block(which), word, line_here())
 
     def finish(self, right: Any) -> Any:
         kinds = kind_of(self.left), kind_of(right)
         kind = unified(kinds[0], kinds[1]) if kinds[0] and kinds[1] else None
         if kind is None:
             # Of different types; in a test that makes no difference.
-            kind = _TRUTH
+            kind = TRUTH
             right = truth(right) if is_tensor(right) else bool(right)
             left: Any = not self.which
         else:
@@ -335,8 +333,7 @@ _SIGNS: dict[str, Any] = {
 
 
 def choose(test: Any) -> bool:
-    stack = _core.user_stack()
-    branch = Branch(test, ("the expression",), stack[0][1] if stack else 0, (None,))
+    branch = Branch(test, ("the expression",), line_here(), (None,))
     state.held.append(branch)
     return branch.more() and branch.side
 

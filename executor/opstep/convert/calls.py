@@ -13,7 +13,7 @@ from opstep.convert.function import converted, convertible
 from opstep.convert.managers import manager
 from opstep.convert.merging import as_variables
 from opstep.convert.number import BOOL, FLOAT, INT, Number, to_number
-from opstep.convert.sequences import Sequence, enumerate_, range_, zip_
+from opstep.convert.sequences import Rows, Sequence, enumerate_, range_, zip_
 from opstep.convert.state import is_tensor, state
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
@@ -103,12 +103,6 @@ def _length(x: Any) -> Any:
         return len(x)
     if not x.shape:
         raise error_here(f"'{x.name}' has no dimension, so that it has no len()")
-    return sequence_length(x)
-
-
-def sequence_length(x: Variable) -> Any:
-    from opstep.convert.sequences import Rows
-
     return Rows(x).length()
 
 

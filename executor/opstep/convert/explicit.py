@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from opstep import _core
 from opstep.context import _context
 from opstep.convert.branches import Branch, read
 from opstep.convert.calls import call
-from opstep.convert.errors import error_here
+from opstep.convert.errors import error_here, line_here
 from opstep.convert.loops import Loop
 from opstep.convert.state import unwinding
 
@@ -21,7 +20,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
     dicts. With runtime values or Python's own only one of them is called.
     """
     with unwinding():
-        branch = Branch(pred, ("the result of cond",), _line(), (None,))
+        branch = Branch(pred, ("the result of cond",), line_here(), (None,))
         result: Any = None
         while branch.more():
             result = branch.done((_apply(true_fn if branch.side else false_fn),))
@@ -40,7 +39,7 @@ def while_loop(
     loop = Loop()
     with unwinding():
         while loop.go(_apply(cond, *values)):
-            values = loop.enter(values, names, (), _line())
+            values = loop.enter(values, names, (), line_here())
             given = _apply(body, *values)
             given = tuple(given) if isinstance(given, list | tuple) else (given,)
             if len(given) != len(values):
@@ -55,8 +54,3 @@ def while_loop(
 def _apply(function: Callable[..., Any], *args: Any) -> Any:
     """In converted code its functions are converted too."""
     return function(*args) if _context.trace is None else call(function, *args)
-
-
-def _line() -> int:
-    stack = _core.user_stack()
-    return stack[0][1] if stack else 0

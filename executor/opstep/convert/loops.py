@@ -10,6 +10,7 @@ from opstep.convert.branches import _Part, truth
 from opstep.convert.errors import error_here
 from opstep.convert.jumps import ENDED, FLAG, RESULT, RUNTIME
 from opstep.convert.merging import (
+    TRUTH,
     Kind,
     alike,
     as_variables,
@@ -24,13 +25,12 @@ from opstep.convert.merging import (
     text,
     unified,
 )
-from opstep.convert.number import BOOL, Number, to_number
+from opstep.convert.number import BOOL, to_number
 from opstep.convert.sequences import Sequence, Steps, sequence_of
 from opstep.convert.state import Snapshot, Unset, inside, is_tensor
 from opstep.variable import Variable
 
 _INDEX = f"{RUNTIME}_index"
-_TRUTH = Kind(BOOL, (), True)
 
 
 class _Again(Exception):
@@ -159,7 +159,7 @@ class Loop:
             return True
         self._part.refuse(self._part.counts())
         test = as_variables(test)
-        going = truth(test) if is_tensor(test) else made(bool(test), _TRUTH)
+        going = truth(test) if is_tensor(test) else made(bool(test), TRUTH)
         # A value that is another name's from before the turn must be kept until all are written.
         carried = {name for name, _ in updates}
         updates = [(n, ops.assign(v) if v.name in carried else v) for n, v in updates]
@@ -314,7 +314,7 @@ class Each(Loop):
             start = _both(test, more)
             if start is False:
                 return False
-            self._start = truth(start) if is_tensor(start) else made(True, _TRUTH)
+            self._start = truth(start) if is_tensor(start) else made(True, TRUTH)
             return True
         assert self._iterator is not None
         # Where leaving depends on a tensor, the body asks for it.
@@ -349,6 +349,3 @@ def _both(test: Any, more: Any) -> Any:
     if not is_tensor(test):
         return more
     return to_number(test, BOOL) & more if is_tensor(more) else test
-
-
-__all__ = ["Each", "Loop", "Number"]

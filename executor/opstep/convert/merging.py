@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opstep import context, ops
-from opstep.convert.number import FLOAT, Number, cast, dtype_of, is_number, wider
+from opstep.convert.number import BOOL, FLOAT, Number, cast, dtype_of, is_number, wider
 from opstep.operators import Operators
 from opstep.variable import Variable
 
@@ -27,6 +27,9 @@ class Kind(NamedTuple):
         if self.number:
             return f"a Python {'float' if self.dtype == FLOAT else self.dtype.rstrip('64')}"
         return f"{self.dtype}[{', '.join('?' if s is None else str(s) for s in self.shape)}]"
+
+
+TRUTH = Kind(BOOL, (), True)
 
 
 def kind_of(value: Any) -> Kind | None:

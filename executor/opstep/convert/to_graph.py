@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from opstep import _core, ops
-from opstep._core import Error
 from opstep.context import _context, program_guard
 from opstep.convert.calls import call
-from opstep.convert.errors import error_at, error_here
+from opstep.convert.errors import error_here
 from opstep.convert.function import converted
 from opstep.convert.merging import kind_of, mapped
 from opstep.convert.number import Number
@@ -315,6 +314,3 @@ def to_graph(function: Callable[..., Any]) -> Converted:
     will be wanted, it runs line by line, with the same results.
     """
     return Converted(function)
-
-
-__all__ = ["Converted", "ConvertedProgram", "Error", "Spec", "error_at", "to_graph"]

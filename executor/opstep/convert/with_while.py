@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core
 from opstep.context import _context, program_guard
 from opstep.convert.branches import truth
-from opstep.convert.errors import error_here
+from opstep.convert.errors import error_here, line_here
 from opstep.convert.loops import Loop
-from opstep.convert.merging import kind_of, made, mapped
-from opstep.convert.number import BOOL, Number
+from opstep.convert.merging import TRUTH, made, mapped
+from opstep.convert.number import Number
 from opstep.convert.state import is_tensor, unwinding
 from opstep.convert.trace import Trace
 from opstep.executor import Executor, Scope
@@ -62,9 +61,9 @@ class while_:
             test = self._cond(*self.vars)
             # A Python test may change with the variables: the program asks it.
             known = is_tensor(test)
-            self._loop._start = truth(test) if known else made(bool(test), _truth())
+            self._loop._start = truth(test) if known else made(bool(test), TRUTH)
             names = tuple(f"loop_vars[{n}]" for n in range(len(self.vars)))
-            self.vars = self._loop.enter(self.vars, names, (), _line())
+            self.vars = self._loop.enter(self.vars, names, (), line_here())
         except BaseException:
             self._undo.close()
             raise
@@ -125,14 +124,3 @@ class while_:
             return array.item() if isinstance(value, Number) else to_variable(array)
 
         return mapped(fill, self.vars)
-
-
-def _truth() -> Any:
-    kind = kind_of(True)
-    assert kind is not None and kind.dtype == BOOL
-    return kind
-
-
-def _line() -> int:
-    stack = _core.user_stack()
-    return stack[0][1] if stack else 0
