@@ -31,6 +31,10 @@ from opstep.program import Program
 from opstep.variable import Variable
 
 
+# Programs of one function; those that were not used for longest make room.
+_KEPT = 64
+
+
 class Spec:
     """A tensor that is not there yet: its sizes, None where any will do, and its dtype."""
 
@@ -169,9 +173,10 @@ class Converted:
     def _graph(self, leaves: _Arguments) -> _Graph:
         key = (leaves.key, _modes(self.function))
         with self._lock:
-            found = self._graphs.get(key)
-            if found is None:
-                found = self._graphs[key] = self._build(leaves)
+            found = self._graphs.pop(key, None) or self._build(leaves)
+            self._graphs[key] = found  # the last one is the newest
+            if len(self._graphs) > _KEPT:
+                del self._graphs[next(iter(self._graphs))]
         return found
 
     def _build(self, leaves: _Arguments) -> _Graph:

@@ -60,7 +60,7 @@ class Trace:
         """The program's variable over the memory of a value."""
         from opstep.imperative.value import ParameterValue
 
-        known = self.values.get(id(value._core))
+        known = self.values.get(id(value))
         if known is not None:
             return known[1]
         block = self.program.global_block()
@@ -82,6 +82,6 @@ class Trace:
         made = block.var(name)
         if parameter and value.optimize_attr:
             made.optimize_attr = value.optimize_attr  # type: ignore[attr-defined]
-        _core.share_value(self.scope._core, name, value._core)
-        self.values[id(value._core)] = (value, made)
+        _core.share_value(self.scope._core, name, value)
+        self.values[id(value)] = (value, made)
         return made
