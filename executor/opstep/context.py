@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from opstep.program import Program
 
 
-class _Context(threading.local):
+class _Context(threading.local, _core.Mode):
+    # `imperative` and `names` are those of _core.Mode, the thread's own too.
     main: Program | None = None
     startup: Program | None = None
-    names: str = ""
-    imperative: bool = False
     # The innermost Layer whose forward runs: it keeps the parameters that layers ask for.
     layer: Layer | None = None
     # How often it has called each layer function without a name.
@@ -30,7 +29,6 @@ class _Context(threading.local):
 
 
 _context = _Context()
-_core.set_context(_context)
 _defaults: dict[str, Program] = {}
 _lock = threading.Lock()
 

@@ -118,12 +118,12 @@ class Optimizer:
             for (parameter, state), name in named.items():
                 if parameter is not None and parameter not in values:
                     continue
-                owner = None if parameter is None else values[parameter]._core
+                owner = None if parameter is None else values[parameter]
                 if (owner, state) not in self._kept:
                     if name not in target:
                         continue  # the startup program has not run there
                     self._kept[owner, state] = Value(target.find(name), name=name)
-                _core.share_value(target._core, name, self._kept[owner, state]._core)
+                _core.share_value(target._core, name, self._kept[owner, state])
 
     def apply_gradients(self, pairs: Sequence[Pair], prefix: str = "") -> None:
         """Add the ops that change each parameter with its gradient; `prefix` goes before their
@@ -246,7 +246,7 @@ class _StepNow(_Step):
 
     def state(self, name: str, parameter: Any) -> Any:
         # Two parameters may have one name.
-        key = parameter._core, name
+        key = parameter, name
         return self._once(key, f"{self.name}.{name}", parameter.shape, parameter.dtype)
 
     def _once(

@@ -6,6 +6,7 @@ with opstep.imperative.guard():
     loss.backward()
 """
 
+from opstep.gradients import grad
 from opstep.imperative.attention import MultiHeadAttention, causal_mask, length_mask
 from opstep.imperative.containers import LayerList, Sequential
 from opstep.imperative.layer import Layer
@@ -48,6 +49,7 @@ __all__ = [
     "disable",
     "enable",
     "enabled",
+    "grad",
     "guard",
     "length_mask",
     "no_grad",

@@ -123,7 +123,7 @@ class Layer(metaclass=_LayerType):
         if name in self.__dict__.get("_values", ()):
             del self._values[name]
         if isinstance(value, ParameterValue):
-            value._core.name = name
+            value._name = name
             self._values[name] = value
             self.__dict__.pop(name, None)  # __getattr__ finds it
             return
@@ -152,7 +152,7 @@ class Layer(metaclass=_LayerType):
             hint = f"; did you mean '{near}'?" if near else ""
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'{hint}")
         if _context.layer is self and value.name == name:
-            value._core.name = _context.names + name
+            value._name = _context.names + name
         return value
 
     # --- what layers ask for while `forward` runs
@@ -331,7 +331,7 @@ class Layer(metaclass=_LayerType):
             layer._used |= bool(joined)
             for key, value in layer._values.items():
                 if key not in joined:
-                    _core.share_value(target._core, value.name, value._core)
+                    _core.share_value(target._core, value.name, value)
 
     def _share_with(self, program: Program, scope: Scope) -> set[str]:
         names = part_of(self, program).names
@@ -343,7 +343,7 @@ class Layer(metaclass=_LayerType):
                 self._values[key] = value_of(program.global_block().var(name), scope)
             elif not self._used and name in scope:
                 np.copyto(value.numpy(), scope.view(name))
-            _core.share_value(scope._core, name, self._values[key]._core)
+            _core.share_value(scope._core, name, self._values[key])
         return set(names)
 
     # --- training or not
