@@ -45,8 +45,7 @@ def grad(
     wanted = _many(inputs)
     total = _total(outputs, output_gradients, wanted, Value)
     keep = create_graph if retain is None else retain
-    made = total._core.gradients([x._core for x in wanted], keep, create_graph)
-    return [Value._of(core) for core in made]
+    return _core.gradients(total, wanted, keep, create_graph)
 
 
 def _many(values: Any) -> list[Any]:

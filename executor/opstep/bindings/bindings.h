@@ -86,8 +86,8 @@ std::vector<SourceFrame> UserStack();
 std::vector<py::object> UserFrames();
 // The same as indexes of the program's frames.
 void SetUserStack(Program& program, proto::OpDesc& op);
-// Bytes that are the same whenever those frames are at the same places of their code.
-void AppendStackKey(std::string& key);
+// A number that is the same whenever those frames are at the same places of their code.
+uint64_t UserStackNumber();
 // " (train.py:41)", for the end of error sentences.
 std::string UserPlace();
 
