@@ -58,7 +58,7 @@ class Spares {
   // What is smaller malloc keeps by itself.
   static constexpr size_t kLeastBytes = 128 << 10;
   static constexpr size_t kMostBytes = 64 << 20;
-  static constexpr size_t kMost = 16;
+  static constexpr size_t kMost = 256;
 
   struct Block {
     void* p;

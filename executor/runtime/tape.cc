@@ -73,7 +73,7 @@ std::vector<ValuePtr> RunSteps(const BackwardPlan& backward, const Tape& tape) {
       inputs.push_back(number < 0 ? MakeValue(Tensor()) : variables[number]);
     for (const int number : step.outputs)
       outputs.push_back(number < 0 ? MakeValue(Tensor()) : nullptr);
-    outputs = RunTracedOp(step.op, inputs, std::move(outputs), true);
+    RunTracedOp(step.op, inputs, outputs, true);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (step.outputs[i] >= 0) variables[step.outputs[i]] = std::move(outputs[i]);
     }
