@@ -78,7 +78,9 @@ class Layer(metaclass=_LayerType):
             else:
                 self._join(args, kwargs)
             _context.layer, _context.counts = self, {}
-            result = self.forward(*args, **kwargs)
+            trace = _context.trace
+            forward = self.forward if trace is None else trace.converted(self.forward)
+            result = forward(*args, **kwargs)
         finally:
             _context.layer, _context.names, _context.counts, _context.building = before
         for hook in self._hooks:
