@@ -11,6 +11,7 @@ from opstep import _core
 from opstep._core import Error
 from opstep.context import _context
 from opstep.executor import Scope, global_scope
+from opstep.imperative import show
 from opstep.imperative.mode import _seeds, guard
 from opstep.imperative.value import ParameterValue, Value
 from opstep.initializer import Initializer, next_seed
@@ -92,6 +93,19 @@ class Layer:
             value._core.name = name
             self._values[name] = value
         super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """A value that a function of `opstep.layers` made: `net.hidden.w`."""
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(show.no_attribute(self, name, list(values)))
+
+    def __repr__(self) -> str:
+        return show.layer_text(self)
+
+    def __dir__(self) -> list[str]:
+        return show.layer_attributes(self, list(super().__dir__()))
 
     # --- what layers ask for while `forward` runs
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from opstep import _core, ops
 from opstep._core import Error
+from opstep.imperative import show
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
 from opstep.variable import check_optimize_attr
@@ -56,6 +57,13 @@ class Value(Operators):
     def numpy(self) -> np.ndarray:
         """The value as an array over the same memory."""
         return self._core.array()
+
+    @property
+    def elements(self) -> np.ndarray:
+        """The value as an array that cannot be written into: what an editor shows of it."""
+        array = self.numpy()
+        array.flags.writeable = False
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
@@ -125,10 +133,10 @@ class Value(Operators):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
-        array = self.numpy()
-        text = np.array2string(array, separator=", ", prefix=f"{kind}(")
-        return f"{kind}({text}, dtype={self.dtype})"
+        return show.value_text(self)
+
+    def __dir__(self) -> list[str]:
+        return show.attributes(list(super().__dir__()))
 
     def __str__(self) -> str:
         return str(self.numpy())
