@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "debug/matching.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -135,6 +136,9 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       binding.breakpoint = spec.id();
       binding.once_in_run = line;
       binding.run_start = run_start;
+      // What is visited is told by the line, those around it, and whether it is a gradient.
+      if (line && IsTraced(plan))
+        binding.lines = static_cast<uint32_t>(matches.visit[block][index].size() - 1);
       try {
         BindAt(entry, spec, plan, static_cast<int>(block), instruction, std::move(binding), known);
       } catch (const Error& error) {

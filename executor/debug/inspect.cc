@@ -198,7 +198,7 @@ class Asked {
   const Look& look_;
   const FrameScope at_;
   const Expression::Env env_;
-  const PythonNames python_;
+  const PythonNames python_{PythonNames::Of::kVariablesAndValues};
 };
 
 }  // namespace
@@ -243,13 +243,13 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     }
   }
   for (const std::string& name : variables) out->add_variables(name);
-  const PythonNames python_names;
+  const PythonNames python_names(PythonNames::Of::kVariablesAndValues);
   for (const PythonName& known : python_names.all()) {
     // Also those of other blocks: what uses them can be asked anywhere.
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
       return slots.contains(known.variable);
     });
-    if (!ours) continue;
+    if (!ours && !known.value) continue;
     proto::PythonName* python = out->add_python();
     python->set_name(known.name);
     python->set_variable(known.variable);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace opstep {
 
@@ -16,6 +18,10 @@ struct Position {
   uint32_t line = 0;  // the user's line that made the op, as a number; forward and gradient differ
   // The op only saves a value for the gradient: nothing to see for one who goes line by line.
   bool quiet = false;
+  // Of an op in imperative mode, which is a run of its own: its id, else 0, and the user's lines
+  // that it was called in, outermost first, with a number for each entry (see CallPath).
+  uint32_t call = 0;
+  std::vector<uint64_t> entries;
 };
 
 // Decides at each op of a thread whether a step ends there. Steps count ops that are about to run,
@@ -38,6 +44,8 @@ class Stepper {
   }
 
  private:
+  bool EndsAtCall(const Position& at) const;
+
   StepMode mode_ = StepMode::kNone;
   StepUnit unit_ = StepUnit::kOp;
   Position from_;

@@ -5,6 +5,7 @@
 
 #include "ops/op.h"
 #include "passes/build.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -88,7 +89,9 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   }
   AppendOp(*program, 0, std::move(op));
   traced->program = program;
-  traced->plan = std::make_unique<CompiledPlan>(Compile(std::move(program), feeds, fetches));
+  std::shared_ptr<Plan> plan = Compile(std::move(program), feeds, fetches);
+  JoinTraced(*plan);
+  traced->plan = std::make_unique<CompiledPlan>(std::move(plan));
   return traced;
 }
 

@@ -1,9 +1,11 @@
 // What the user's Python code calls variables, for the debugger's expressions.
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
 #include "debug/agent.h"
 #include "opstep/bindings/bindings.h"
+#include "opstep/bindings/values.h"
 
 namespace opstep::python {
 namespace {
@@ -17,9 +19,19 @@ py::object& VariableType() {
   return *type;
 }
 
+// The class opstep.imperative.Layer. Leaked, too.
+py::object& LayerType() {
+  static auto* type = new py::object;
+  return *type;
+}
+
+constexpr int kMostLayers = 16;  // inside each other
+
 // Looks without running any of the user's code: the thread stands still in the debugger.
 class Collector {
  public:
+  explicit Collector(bool values) : values_(values) {}
+
   std::vector<PythonName> Collect() {
     for (const py::object& frame : UserFrames()) {
       AddLocals(frame);
@@ -94,14 +106,19 @@ class Collector {
     uint32_t program_id = 0;
     if (NameInTrace(value, program_id, variable_name)) {
       if (known_.insert(prefix + text).second)
-        names_.push_back({prefix + text, program_id, variable_name});
+        names_.push_back({prefix + text, program_id, variable_name, {}});
     } else if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
       const std::string name = prefix + text;
       const py::handle variable(value);
       const py::object program = variable.attr("block").attr("program").attr("_core");
       if (!known_.insert(name).second) return;
       names_.push_back(
-          {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>()});
+          {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>(), {}});
+    } else if (IsValue(value)) {
+      if (values_ && known_.insert(prefix + text).second)
+        names_.push_back({prefix + text, 0, "", CoreOf(value)->tensor()});
+    } else if (IsLayer(value)) {
+      AddLayer(value, prefix + text + ".");
     } else if (prefix.empty() && IsPlainObject(value)) {
       PyObject* attributes = PyObject_GenericGetDict(value, nullptr);
       if (!attributes) {
@@ -113,6 +130,25 @@ class Collector {
     }
   }
 
+  static bool IsLayer(PyObject* value) {
+    return LayerType() &&
+           PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(LayerType().ptr()));
+  }
+
+  // Its attributes, with the layers among them, and the values that it keeps: net.hidden.w.
+  void AddLayer(PyObject* layer, const std::string& prefix) {
+    if (std::count(prefix.begin(), prefix.end(), '.') > kMostLayers) return;
+    PyObject* attributes = PyObject_GenericGetDict(layer, nullptr);
+    if (!attributes) {
+      PyErr_Clear();
+      return;
+    }
+    PyObject* kept = PyDict_GetItemString(attributes, "_values");
+    if (kept) AddAll(kept, prefix);
+    AddAll(attributes, prefix);
+    Py_DECREF(attributes);
+  }
+
   // Of a class that was written in Python and finds attributes in the usual way.
   static bool IsPlainObject(PyObject* value) {
     const PyTypeObject* type = Py_TYPE(value);
@@ -121,18 +157,19 @@ class Collector {
            !PyModule_Check(value);
   }
 
+  const bool values_;
   std::vector<PythonName> names_;
   std::set<std::string> known_;
   std::unordered_set<PyObject*> seen_;
 };
 
 // Called by the agent on a thread that runs a plan, which has given up the GIL for that.
-std::vector<PythonName> ReadNames() {
+std::vector<PythonName> ReadNames(bool values) {
   if (Finalizing()) return {};
   py::gil_scoped_acquire gil;
   if (!VariableType()) return {};
   try {
-    return Collector().Collect();
+    return Collector(values).Collect();
   } catch (const std::exception&) {
     return {};  // A variable that is only half made.
   }
@@ -142,6 +179,7 @@ std::vector<PythonName> ReadNames() {
 
 void BindNames(py::module_& m) {
   SetPythonNames(&ReadNames);
+  m.def("set_layer_type", [](py::object type) { LayerType() = std::move(type); });
   m.def("set_variable_type", [](py::object type) { VariableType() = std::move(type); });
 }
 

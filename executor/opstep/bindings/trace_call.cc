@@ -11,6 +11,7 @@
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
 #include "opstep/bindings/values.h"
+#include "runtime/traced_program.h"
 
 namespace opstep::python {
 namespace {
@@ -274,6 +275,7 @@ class Call {
   std::shared_ptr<const TracedOp> Make() {
     const std::string& type = def_.schema.type;
     auto program = std::make_shared<Program>("imperative");
+    NumberOps(*program);
     proto::OpDesc op;
     op.set_type(type);
     op.set_name(name_.empty() ? type : name_);
@@ -324,6 +326,15 @@ class Call {
     return MakeTracedOp(std::move(program), std::move(op), in_types, out_types);
   }
 
+  // The op's id tells which call of the user's code it is.
+  void NumberOps(Program& program) const {
+    std::string key = Cat(def_.schema.type, "\n", name_, "\n");
+    AppendStackKey(key);
+    proto::ProgramDesc desc = program.desc();
+    desc.set_next_op_id(NumberOfCall(key));
+    program.Restore(desc);
+  }
+
   std::vector<ValuePtr> Run(const std::shared_ptr<const TracedOp>& op) {
     const Running now{op.get(), inputs_, running};
     struct Back {
@@ -366,7 +377,7 @@ bool NameInTrace(PyObject* value, uint32_t& program, std::string& name) {
   for (const proto::Slot& slot : running->op->op().inputs()) {
     for (const std::string& variable : slot.vars()) {
       if (running->inputs[at++] != core) continue;
-      program = running->op->program->id();
+      program = TracedProgram();
       name = variable;
       return true;
     }

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from opstep import _core
-from opstep._core import Error
 from opstep.context import _context
+from opstep.errors import error
 from opstep.executor import Scope, global_scope
 from opstep.imperative import show
 from opstep.imperative.mode import _seeds, guard
@@ -58,7 +58,7 @@ class Layer:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; called by calling the layer."""
-        raise NotImplementedError
+        raise error(f"{type(self).__name__} has no forward: define what it computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         before = _context.layer, _context.names
@@ -85,7 +85,7 @@ class Layer:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Layer | ParameterValue) and "_values" not in self.__dict__:
-            raise Error(f"{type(self).__name__}: call super().__init__() before setting '{name}'")
+            raise error(f"{type(self).__name__}: call super().__init__() before setting '{name}'")
         if isinstance(value, Layer):
             value._name = name
             self._layers[name] = value
@@ -132,7 +132,7 @@ class Layer:
             found = new_parameter(name, shape, dtype, initializer, trainable, optimize_attr)
             self._values[key] = found
         elif list(found.shape) != list(shape) or found.dtype != _core.dtype_name(dtype):
-            raise Error(
+            raise error(
                 f"'{name}' is {found.dtype}{list(found.shape)}, but the layer now wants "
                 f"{_core.dtype_name(dtype)}{list(shape)}: its inputs must keep their sizes"
             )
@@ -186,14 +186,14 @@ class Layer:
         for name in state.keys() - own.keys():
             near = _core.nearest(name, list(own))
             hint = f"; did you mean '{near}'?" if near else ""
-            raise Error(f"{type(self).__name__} has no '{name}' to load{hint}")
+            raise error(f"{type(self).__name__} has no '{name}' to load{hint}")
         for name in own.keys() - state.keys():
-            raise Error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")
+            raise error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")
         arrays = {name: np.asarray(array) for name, array in state.items()}
         for name, array in arrays.items():
             value = own[name]
             if (array.shape, _core.dtype_name(array.dtype)) != (value.shape, value.dtype):
-                raise Error(
+                raise error(
                     f"'{name}' is {value.dtype}{list(value.shape)} but what is to be loaded is "
                     f"{array.dtype}{list(array.shape)}"
                 )
@@ -220,6 +220,10 @@ class Layer:
         self.training = training
         for layer in self.sublayers():
             layer.training = training
+
+
+# The debugger finds the names that Python code has for what layers keep.
+_core.set_layer_type(Layer)
 
 
 class _Simple(Layer):

@@ -25,8 +25,8 @@ _SEARCHED = 1 << 22
 # or is nothing for people.
 _UNSHOWN = frozenset({"T", "_core", "_of"})
 _OF_LAYERS = frozenset(
-    "_counter _counts _hooks _key _layers _name _named_values _parameter _scope _seed _seeds "
-    "_set_training _unique_name _values".split()
+    ("_counter", "_counts", "_hooks", "_key", "_layers", "_name", "_named_values", "_parameter")
+    + ("_scope", "_seed", "_seeds", "_set_training", "_unique_name", "_values")
 )
 
 

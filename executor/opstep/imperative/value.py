@@ -9,6 +9,7 @@ import numpy as np
 
 from opstep import _core, ops
 from opstep._core import Error
+from opstep.errors import error
 from opstep.imperative import show
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
@@ -21,7 +22,7 @@ class Value(Operators):
     __slots__ = ("__weakref__", "_core")
 
     def __init__(self, array: Any, stop_gradient: bool = True, name: str = "") -> None:
-        self._core = _core.RuntimeValue(np.asarray(array))
+        self._core = _core.RuntimeValue(_array(array))
         self._core.name = name
         if not stop_gradient:
             self._core.stop_gradient = False
@@ -52,11 +53,20 @@ class Value(Operators):
 
     @stop_gradient.setter
     def stop_gradient(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise error(f"stop_gradient is True or False, not {value!r}")
         self._core.stop_gradient = value
 
     def numpy(self) -> np.ndarray:
-        """The value as an array over the same memory."""
-        return self._core.array()
+        """The value as an array over the same memory.
+
+        What an op made and gradients may be wanted of is not to be written into: take a copy. What
+        is written into another value's memory before `backward` is what `backward` finds there.
+        """
+        array = self._core.array()
+        if not self._core.is_leaf:
+            array.flags.writeable = False
+        return array
 
     @property
     def elements(self) -> np.ndarray:
@@ -68,6 +78,12 @@ class Value(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
         return array.copy() if copy else array
+
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """NumPy's functions, such as np.mean, take the array."""
+        return function(*map(_plain, args), **{key: _plain(v) for key, v in kwargs.items()})
 
     def detach(self) -> Value:
         """The same memory, through which no gradient flows."""
@@ -106,7 +122,7 @@ class Value(Operators):
         """Its one element as a Python number."""
         array = self.numpy()
         if array.size != 1:
-            raise Error(
+            raise error(
                 f"a value of shape {list(self.shape)} is not one number; take its mean, sum or one "
                 "of its elements"
             )
@@ -119,14 +135,17 @@ class Value(Operators):
         return int(self.item())
 
     def __index__(self) -> int:
-        return self.item().__index__()
+        number = self.item()
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise error(f"a value of dtype {self.dtype} is no index: cast it to int64")
+        return number
 
     def __bool__(self) -> bool:
         return bool(self.item())
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a value of no dimension has no len()")
+            raise error("a value of no dimension has no length and no rows")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -167,6 +186,25 @@ class ParameterValue(Value):
         self._optimize_attr = dict(value)
 
 
+def _plain(argument: Any) -> Any:
+    if isinstance(argument, list | tuple):
+        return type(argument)(map(_plain, argument))
+    return argument.numpy() if isinstance(argument, Value) else argument
+
+
+def _array(array: Any) -> np.ndarray:
+    try:
+        made = np.asarray(array)
+        _core.dtype_name(made.dtype)
+    except ValueError:
+        raise error("no array can be made of that: its rows have different lengths") from None
+    except Error:
+        kind = type(array).__name__
+        what = f"an array of dtype {array.dtype}" if isinstance(array, np.ndarray) else kind
+        raise error(f"no value can be made of {what}: give it numbers or booleans") from None
+    return made
+
+
 _core.set_value_type(Value)
 
 
@@ -196,5 +234,5 @@ def to_variable(array: Any, stop_gradient: bool = True, name: str = "") -> Value
     if isinstance(array, Value):
         return array
     if isinstance(array, Operators):
-        raise Error(f"'{array.name}' is a variable of a program: it has no value to be taken")
+        raise error(f"'{array.name}' is a variable of a program: it has no value to be taken")
     return Value(array, stop_gradient, name)
