@@ -221,6 +221,11 @@ NodePtr Names::Gradient(const std::string& name) {
     if (python && !python->value) variable = python->variable;
   }
   if (NodePtr node = FindVariable(GradName(variable))) return node;
+  // Of a value in imperative mode.
+  if (const PythonName* gradient = Python(name + ".gradient"); gradient && gradient->value)
+    return Constant(Value::Of(gradient->value));
+  if (const PythonName* python = Python(name); python && python->value)
+    Fail(name, " has no gradient: no backward has computed one since it was cleared");
   if (plan_.FindSlot(block_, variable) == 0) FailUnknown(variable, "variable");
   Fail(variable, " has no gradient in this program");
 }

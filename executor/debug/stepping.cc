@@ -17,10 +17,11 @@ bool Stepper::EndsAtCall(const Position& at) const {
     return lines > 0 && at.entries.size() >= lines &&
            at.entries[lines - 1] == from_.entries[lines - 1];
   };
-  if (mode_ == StepMode::kOut)
-    return depth < 2 ? !within(depth) : !within(depth - 1) || at.entries.size() < depth;
+  // Out of the function, and through all that other programs do meanwhile.
+  if (mode_ == StepMode::kOut || mode_ == StepMode::kRun)
+    return at.call && depth > 1 && (!within(depth - 1) || at.entries.size() < depth);
   if (mode_ == StepMode::kIteration) return at.call == from_.call;
-  if (unit_ == StepUnit::kOp || mode_ == StepMode::kRun) return true;
+  if (!at.call || unit_ == StepUnit::kOp) return true;
   return mode_ == StepMode::kOver ? !within(depth) : at.entries != from_.entries;
 }
 
@@ -28,7 +29,7 @@ bool Stepper::EndsAt(const Position& at) const {
   if (!active()) return false;
   // The run ended under the step: it ends at the first op of the next one, whatever program that
   // is.
-  if (at.run != from_.run) return !at.call || !from_.call || EndsAtCall(at);
+  if (at.run != from_.run) return !from_.call || EndsAtCall(at);
   switch (mode_) {
     case StepMode::kOut:
       return at.depth < from_.depth && !at.quiet;

@@ -36,11 +36,13 @@ class Stepper {
   // Any op may end it.
   bool EveryOp(uint64_t run) const { return active() && !EndsWithRun(run); }
   // It ends after the last op of this run, and at no other op of it.
-  bool EndsWithRun(uint64_t run) const { return mode_ == StepMode::kRun && run == from_.run; }
+  bool EndsWithRun(uint64_t run) const {
+    return mode_ == StepMode::kRun && run == from_.run && !from_.call;
+  }
   // It ends after the run's last op, whatever it is: it began in a block that this op ran, and
   // there is nothing behind it to stop at.
   bool EndsAfterLast(uint64_t run) const {
-    return active() && run == from_.run && (mode_ == StepMode::kRun || from_.depth > 0);
+    return EndsWithRun(run) || (active() && run == from_.run && from_.depth > 0);
   }
 
  private:

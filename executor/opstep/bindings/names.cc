@@ -25,7 +25,7 @@ py::object& LayerType() {
   return *type;
 }
 
-constexpr int kMostLayers = 16;  // inside each other
+constexpr size_t kMostLayers = 16;  // inside each other
 
 // Looks without running any of the user's code: the thread stands still in the debugger.
 class Collector {
@@ -102,11 +102,8 @@ class Collector {
       PyErr_Clear();  // A name that nobody can type.
       return;
     }
-    std::string variable_name;
-    uint32_t program_id = 0;
-    if (NameInTrace(value, program_id, variable_name)) {
-      if (known_.insert(prefix + text).second)
-        names_.push_back({prefix + text, program_id, variable_name, {}});
+    if (IsValue(value)) {
+      AddValue(value, prefix + text);
     } else if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
       const std::string name = prefix + text;
       const py::handle variable(value);
@@ -114,9 +111,6 @@ class Collector {
       if (!known_.insert(name).second) return;
       names_.push_back(
           {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>(), {}});
-    } else if (IsValue(value)) {
-      if (values_ && known_.insert(prefix + text).second)
-        names_.push_back({prefix + text, 0, "", CoreOf(value)->tensor()});
     } else if (IsLayer(value)) {
       AddLayer(value, prefix + text + ".");
     } else if (prefix.empty() && IsPlainObject(value)) {
@@ -130,6 +124,19 @@ class Collector {
     }
   }
 
+  // One that the op under way reads is a variable of its program.
+  void AddValue(PyObject* value, const std::string& name) {
+    if (!known_.insert(name).second) return;
+    PythonName found{name, 0, "", {}};
+    const bool read = NameInTrace(value, found.program, found.variable);
+    if (!read && !values_) return;
+    const ValuePtr core = CoreOf(value);
+    if (!read) found.value = core->tensor();
+    names_.push_back(std::move(found));
+    if (values_ && core->gradient)
+      names_.push_back({name + ".gradient", 0, "", core->gradient->tensor()});
+  }
+
   static bool IsLayer(PyObject* value) {
     return LayerType() &&
            PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(LayerType().ptr()));
@@ -137,15 +144,18 @@ class Collector {
 
   // Its attributes, with the layers among them, and the values that it keeps: net.hidden.w.
   void AddLayer(PyObject* layer, const std::string& prefix) {
-    if (std::count(prefix.begin(), prefix.end(), '.') > kMostLayers) return;
+    if (around_.size() == kMostLayers) return;
+    if (std::find(around_.begin(), around_.end(), layer) != around_.end()) return;
     PyObject* attributes = PyObject_GenericGetDict(layer, nullptr);
     if (!attributes) {
       PyErr_Clear();
       return;
     }
     PyObject* kept = PyDict_GetItemString(attributes, "_values");
+    around_.push_back(layer);
     if (kept) AddAll(kept, prefix);
     AddAll(attributes, prefix);
+    around_.pop_back();
     Py_DECREF(attributes);
   }
 
@@ -161,6 +171,7 @@ class Collector {
   std::vector<PythonName> names_;
   std::set<std::string> known_;
   std::unordered_set<PyObject*> seen_;
+  std::vector<PyObject*> around_;  // layers that are being looked into
 };
 
 // Called by the agent on a thread that runs a plan, which has given up the GIL for that.
