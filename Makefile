@@ -63,11 +63,13 @@ demo: build ## Train the digits model, then find a NaN in a batch debugging sess
 
 # Real processes on a busy machine: a test gets a second try, and is then named in the summary.
 AGAIN = --reruns 1 -rR
+# Tests that share no machine-wide thing run in two processes.
+TWO = -n 2 --dist loadgroup
 
 test: test-fast test-e2e test-vscode ## All tests
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
-	@$(PYTEST) -q $(AGAIN) -m "not e2e and not vscode and not slow" tests
+	@$(PYTEST) -q $(AGAIN) $(TWO) -m "not e2e and not vscode and not slow" tests
 
 test-cpp: build ## The C++ test programs
 	@if compgen -G 'tests/cpp/*.cc' >/dev/null; then \
@@ -86,7 +88,7 @@ test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real pro
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
-	@$(PYTEST) -q $(AGAIN) -m vscode tests
+	@$(PYTEST) -q $(AGAIN) $(TWO) -m vscode tests
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py

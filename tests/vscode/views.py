@@ -48,11 +48,24 @@ class Ops:
         return labels
 
     def row(self, op: str) -> Locator:
-        return self.root.locator(f'.monaco-list-row[aria-label^="{op},"]')
+        """The row of the op, scrolled to: rows out of view are not in the page."""
+        row = self.root.locator(f'.monaco-list-row[aria-label^="{op},"]')
+        down = 44
+        for _ in range(200):
+            if row.count():
+                return row
+            above = self.rows()
+            self.root.locator(".monaco-list").hover()
+            self.page.mouse.wheel(0, down)
+            self.page.wait_for_timeout(100)
+            if self.rows() == above:
+                down = -down
+        raise AssertionError(f"no row of {op} among {self.rows()}")
 
     def toggle_breakpoint(self, op: str) -> None:
-        self.row(op).hover()
-        self.row(op).locator('.action-label[aria-label^="Toggle Breakpoint on Op"]').click()
+        row = self.row(op)
+        row.hover()
+        row.locator('.action-label[aria-label^="Toggle Breakpoint on Op"]').click()
 
 
 class Graph:
