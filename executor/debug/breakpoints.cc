@@ -154,13 +154,16 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       ++bound;
     }
   }
-  entry.place.seen_plan = true;
+  // In imperative mode there is always more to come: what is not there yet may come.
+  line_by_line_ |= IsTraced(plan);
+  const bool whole = !IsTraced(plan) && !(line_by_line_ && OnlyFirstValues(plan));
+  entry.place.seen_plan |= whole;
   if (bound) {
     entry.unfit = unfit;
     entry.place.program = plan.program_id;
     entry.place.program_name = plan.program_name;
   }
-  if (entry.ops.empty()) entry.place.Explain(entry.spec, plan);
+  if (entry.ops.empty() && whole) entry.place.Explain(entry.spec, plan);
 }
 
 // Throws when the condition cannot be asked at the op.

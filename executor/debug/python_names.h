@@ -14,7 +14,8 @@ struct PythonName {
   uint32_t program = 0;
   std::string variable;
   // Or a value of imperative mode that the op does not read: no variable, but its elements.
-  Tensor value;
+  Tensor value = {};
+  bool parameter = false;  // a layer keeps it
 };
 
 // What the Python frames of one thread call variables, so that expressions can say it as well. They

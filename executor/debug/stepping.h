@@ -21,7 +21,7 @@ struct Position {
   // Of an op in imperative mode, which is a run of its own: its id, else 0, and the user's lines
   // that it was called in, outermost first, with a number for each entry (see CallPath).
   uint32_t call = 0;
-  std::vector<uint64_t> entries;
+  std::vector<uint64_t> entries = {};
 };
 
 // Decides at each op of a thread whether a step ends there. Steps count ops that are about to run,

@@ -226,4 +226,8 @@ def test_sizes_that_depend_on_numbers() -> None:
             count = to_variable(np.array(stop))
             assert ops.range(limit=int(count)).numpy().tolist() == [*range(stop)]
             assert layers.one_hot(to_variable(np.array([1])), stop).shape == (1, stop)
+            assert ops.fill(shape=[count], dtype="float32", value=1.0).shape == (stop,)
+            marked = np.zeros(2000, np.float32)  # larger than what repr() shows
+            marked[1000] = stop
+            assert ops.constant(value=to_variable(marked)).numpy()[1000] == stop
             assert to_variable(X)[: int(count)].shape == X[:stop].shape

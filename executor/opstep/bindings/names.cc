@@ -110,7 +110,7 @@ class Collector {
       const py::object program = variable.attr("block").attr("program").attr("_core");
       if (!known_.insert(name).second) return;
       names_.push_back(
-          {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>(), {}});
+          {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>()});
     } else if (IsLayer(value)) {
       AddLayer(value, prefix + text + ".");
     } else if (prefix.empty() && IsPlainObject(value)) {
@@ -127,7 +127,7 @@ class Collector {
   // One that the op under way reads is a variable of its program.
   void AddValue(PyObject* value, const std::string& name) {
     if (!known_.insert(name).second) return;
-    PythonName found{name, 0, "", {}};
+    PythonName found{name, 0, ""};
     const bool read = NameInTrace(value, found.program, found.variable);
     if (!read && !values_) return;
     const ValuePtr core = CoreOf(value);
@@ -153,7 +153,9 @@ class Collector {
     }
     PyObject* kept = PyDict_GetItemString(attributes, "_values");
     around_.push_back(layer);
+    const size_t first = names_.size();
     if (kept) AddAll(kept, prefix);
+    for (size_t i = first; i < names_.size(); ++i) names_[i].parameter = true;
     AddAll(attributes, prefix);
     around_.pop_back();
     Py_DECREF(attributes);

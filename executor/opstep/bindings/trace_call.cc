@@ -78,6 +78,8 @@ bool AppendAttr(std::string& key, PyObject* value) {
     for (Py_ssize_t i = 0; i < size; ++i) {
       if (!AppendAttr(key, PySequence_Fast_GET_ITEM(value, i))) return false;
     }
+  } else if (IsValue(value)) {
+    return AppendAttr(key, py::handle(value).attr("numpy")().ptr());
   } else if (py::isinstance<py::array>(value)) {
     const auto array = py::reinterpret_borrow<py::array>(value);
     if (array.nbytes() > kLargestKey) return false;
