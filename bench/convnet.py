@@ -136,9 +136,14 @@ class Network:
         return {"opstep": self.ours, peers.TORCH: self.torch, peers.PADDLE: self.paddle}
 
 
-def rows() -> list[Row]:
-    networks = [
+def networks() -> list[Network]:
+    return [
         Network("conv-net step, 28×28", (1, 28), [16, 32], normalized=False),
         Network("conv-net step, 32×32, batch norm", (3, 32), [32, 64, 128], normalized=True),
     ]
-    return [row for network in networks for row in peers.compare(network.name, network.makers(), 4)]
+
+
+def rows() -> list[Row]:
+    return [
+        row for network in networks() for row in peers.compare(network.name, network.makers(), 4)
+    ]

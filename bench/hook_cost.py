@@ -1,4 +1,5 @@
-"""Instructions that an op costs with the hook there but off, and with the hook compiled out."""
+"""Instructions that an op of a program costs with the hook there but off, with the hook compiled out,
+and after ops of imperative mode."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from table import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 BAR = 3.0
+TRACED_BAR = 0.1
 OPS, RUNS = 1000, 40
 
 
-def _instructions(program: Path, runs: int) -> int:
+def _instructions(program: Path, runs: int, *options: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [
@@ -26,6 +28,7 @@ def _instructions(program: Path, runs: int) -> int:
                 str(program),
                 str(OPS),
                 str(runs),
+                *options,
             ],
             capture_output=True,
             text=True,
@@ -36,9 +39,10 @@ def _instructions(program: Path, runs: int) -> int:
     return int(found[1])
 
 
-def _per_op(program: Path) -> float:
+def _per_op(program: Path, *options: str) -> float:
     # The difference of two lengths: what is the same in both (start, compile) falls out.
-    return (_instructions(program, 2 * RUNS) - _instructions(program, RUNS)) / (OPS * RUNS)
+    long, short = (_instructions(program, runs, *options) for runs in (2 * RUNS, RUNS))
+    return (long - short) / (OPS * RUNS)
 
 
 def rows() -> list[Row]:
@@ -50,6 +54,7 @@ def rows() -> list[Row]:
     )
     folder = build / "bench"
     off, absent = _per_op(folder / "hook_off"), _per_op(folder / "hook_absent")
+    traced = _per_op(folder / "hook_off", "traced")
     return [
         Row(
             "instructions an op, hook off",
@@ -60,5 +65,15 @@ def rows() -> list[Row]:
             None,
             f"differ by <= {BAR:.0f}",
             abs(off - absent) <= BAR,
-        )
+        ),
+        Row(
+            "instructions an op, after imperative ops",
+            traced,
+            "",
+            "imperative mode not used",
+            off,
+            None,
+            f"differ by <= {TRACED_BAR:g}",
+            abs(traced - off) <= TRACED_BAR,
+        ),
     ]

@@ -28,6 +28,7 @@ THREADS = {
     "loops": (1,),
     "building": (1,),
     "imperative": (1,),
+    "imperative_memory": (1,),
     "dap_steps": (1,),
     "terminal": (1,),
     "transfer": (1,),

@@ -1,8 +1,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -74,6 +76,90 @@ Spares& TheSpares() {
   return spares;
 }
 
+// Small memory, with the count of its owners before it, and the thread's chunks that were freed: an
+// op that runs for itself gives a small tensor each time.
+class SmallChunks {
+ public:
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr size_t kMostBytes = 0;  // it is to see what is freed
+#else
+  static constexpr size_t kMostBytes = 2048;
+#endif
+  static constexpr size_t kHeader = kAlignment;  // for the count of owners
+
+  // Trivially destructible: tensors are freed after the thread's other variables have gone.
+  struct Lists {
+    static constexpr size_t kMost = 64;  // of each size
+    struct List {
+      void* first;
+      size_t size;
+    };
+    std::array<List, kMostBytes / kAlignment + 1> lists;
+    bool ended;
+  };
+
+  static void* Take(size_t bytes) {
+    Lists::List& list = Mine().lists[bytes / kAlignment];
+    if (list.first == nullptr) return std::aligned_alloc(kAlignment, kHeader + bytes);
+    --list.size;
+    return std::exchange(list.first, *static_cast<void**>(list.first));
+  }
+
+  static void Put(void* chunk, size_t bytes) {
+    Lists::List& list = Mine().lists[bytes / kAlignment];
+    if (mine_.ended || list.size == Lists::kMost) return std::free(chunk);
+    *static_cast<void**>(chunk) = std::exchange(list.first, chunk);
+    ++list.size;
+  }
+
+ private:
+  static Lists& Mine() {
+    // Touched at each use, so that it is there to empty the lists at the thread's end.
+    thread_local struct End {
+      bool there = true;
+      ~End() {
+        mine_.ended = true;
+        for (Lists::List& list : mine_.lists) {
+          while (list.first != nullptr)
+            std::free(std::exchange(list.first, *static_cast<void**>(list.first)));
+        }
+      }
+    } end;
+    (void)end.there;
+    return mine_;
+  }
+
+  static thread_local constinit Lists mine_;
+};
+thread_local constinit SmallChunks::Lists SmallChunks::mine_{};
+
+// Puts the count of owners into the chunk's header, and with the last of them gives the chunk back.
+template <typename T>
+struct InHeader {
+  using value_type = T;
+  void* chunk;
+  size_t bytes;
+
+  InHeader(void* chunk, size_t bytes) : chunk(chunk), bytes(bytes) {}
+  template <typename U>
+  InHeader(const InHeader<U>& other) : chunk(other.chunk), bytes(other.bytes) {}
+
+  T* allocate(size_t) {
+    static_assert(sizeof(T) <= SmallChunks::kHeader && alignof(T) <= kAlignment);
+    return static_cast<T*>(chunk);
+  }
+  void deallocate(T*, size_t) { SmallChunks::Put(chunk, bytes); }
+  bool operator==(const InHeader&) const = default;
+};
+
+std::shared_ptr<void> AllocateSmall(size_t bytes) {
+  void* chunk = SmallChunks::Take(bytes);
+  if (chunk == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
+  void* data = static_cast<char*>(chunk) + SmallChunks::kHeader;
+  return std::shared_ptr<void>(
+      data, [](void*) {}, InHeader<char>(chunk, bytes));
+}
+
 std::shared_ptr<void> Owned(void* p, size_t bytes, bool spare) {
   if (p == nullptr) Fail("there is not enough memory for a tensor of ", bytes, " bytes");
   if (!spare) return std::shared_ptr<void>(p, [](void* q) { std::free(q); });
@@ -84,6 +170,7 @@ std::shared_ptr<void> Owned(void* p, size_t bytes, bool spare) {
 
 std::shared_ptr<void> AllocateAligned(size_t bytes) {
   const size_t size = std::max(Align(bytes), kAlignment);
+  if (size <= SmallChunks::kMostBytes) return AllocateSmall(size);
   const bool spare = Spares::Keeps(size);
   void* p = spare ? TheSpares().Take(size) : nullptr;
   if (p == nullptr) p = std::aligned_alloc(kAlignment, size);

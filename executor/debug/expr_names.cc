@@ -155,9 +155,8 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
     if (python->value) return Constant(Value::Of(python->value));
     const std::string& variable = python->variable;
     if (NodePtr node = FindVariable(variable)) return node;
-    const bool elsewhere =
-        std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
-                    [&](const auto& slots) { return slots.contains(variable); });
+    const bool elsewhere = std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
+                                       [&](const auto& slots) { return slots.contains(variable); });
     Fail("Python's ", name, " is the variable ", variable,
          elsewhere ? ", which is in another block" : ", which this run does not compute");
   }

@@ -227,8 +227,8 @@ void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Va
   const FrameScope at = FindFrame(frame, wanted.frame(), wanted.op());
   const Plan& plan = frame.plan();
   const bool of_python = IsTraced(plan) && wanted.scope() >= proto::SCOPE_BLOCK;
-  const std::vector<Named> all = of_python ? ListPython(plan, at, wanted.scope())
-                                           : List(plan, at, wanted.scope());
+  const std::vector<Named> all =
+      of_python ? ListPython(plan, at, wanted.scope()) : List(plan, at, wanted.scope());
   out->set_total(static_cast<uint32_t>(all.size()));
   const uint32_t count = wanted.count() ? std::min(wanted.count(), kMaxPage) : kMaxPage;
   size_t bytes = 0;

@@ -38,8 +38,10 @@ void Guarded(F&& f) {
 
 Position PositionOf(const ThreadState& thread, const KnownPlan& known, const Activation& where) {
   const OpFacts& facts = known.At(where);
-  Position at{thread.run, known.depth[where.block], where.block, where.iteration, facts.line,
-              facts.quiet, 0, {}};
+  Position at{thread.run,  known.depth[where.block],
+              where.block, where.iteration,
+              facts.line,  facts.quiet,
+              0,           {}};
   if (!known.lines.empty()) {
     at.call = where.instruction->op_id;
     at.entries = thread.path.entries();

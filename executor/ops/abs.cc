@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -47,6 +48,7 @@ const bool kAbsGrad = Op("abs_grad")
                           .InplaceOf("dout")
                           .Shape(OutLikeInput<0>)
                           .Prepare(PrepareUnaryGrad<AbsGrad>)
+                          .Grad(FlatGradient)
                           .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -46,7 +47,18 @@ const bool kAdd =
 const bool kAddGrad =
     BinaryGradOp<AddGrad>("add_grad",
                           "Gradient of add: dout, summed over the broadcast dimensions.")
+        .Grad([](GradContext& g) { BothSides(g, {}); })
         .Register();
 
 }  // namespace
+
+Term operator+(const Term& x, const Term& y) {
+  if (!x || !y) return x ? x : y;
+  return Term("add", {{"X", {x}}, {"Y", {y}}}, "out");
+}
+
+Term SummedTo(const Term& x, const Term& like) {
+  return x ? Term("add_grad", {{"X", {x}}, {"Y", {like}}, {"dout", {x}}}, "dY") : x;
+}
+
 }  // namespace opstep

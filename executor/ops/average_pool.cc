@@ -1,4 +1,5 @@
 #include "ops/pool.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -145,6 +146,7 @@ const bool kAveragePoolGrad = AveragePoolOp("average_pool_grad")
                                       return WithState(RunGrad<decltype(t)>, Analyse(ctx));
                                     });
                                   })
+                                  .Grad(MovedGradient)
                                   .Register();
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ops/same_elements.h"
 #include "ops/shape_rules.h"
 #include "ops/simd.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -94,16 +95,22 @@ const bool kCast =
         .Sample("X=float64[64]{special} to=bool")
         .Register();
 
-const bool kCastGrad = Op("cast_grad")
-                           .Doc("Gradient of cast: dout in the dtype of X.")
-                           .In("X", "input of cast", kAllFloats)
-                           .ShapeOnly()
-                           .In("dout", "gradient of out", kAllFloats)
-                           .Out("dX", "gradient of X", kAllFloats)
-                           .InplaceOf("dout")
-                           .Shape(SameElementsGrad)
-                           .Prepare(PrepareGrad)
-                           .Register();
+const bool kCastGrad =
+    Op("cast_grad")
+        .Doc("Gradient of cast: dout in the dtype of X.")
+        .In("X", "input of cast", kAllFloats)
+        .ShapeOnly()
+        .In("dout", "gradient of out", kAllFloats)
+        .Out("dX", "gradient of X", kAllFloats)
+        .InplaceOf("dout")
+        .Shape(SameElementsGrad)
+        .Prepare(PrepareGrad)
+        .Grad([](GradContext& g) {
+          // To the dtype of dout.
+          Give(g, "dout",
+               Again(g, {{"X", {In(g, "dout")}}, {"dout", {OutGradient(g, "dX")}}}, "dX"));
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

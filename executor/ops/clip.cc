@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary_attr.h"
 
 namespace opstep {
@@ -67,6 +68,7 @@ const bool kClipGrad =
         .Attr(FloatAttr("min", -kInf), "as in the forward op")
         .Attr(FloatAttr("max", kInf), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<ClipGrad>)
+        .Grad(FlatGradient)
         .Register();
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/walk.h"
 
 namespace opstep {
@@ -112,6 +113,14 @@ const bool kConcatGrad =
           for (int i = 0; i < ctx.n_out(); ++i) ctx.set_out(i, ctx.in(1 + i));
         })
         .Prepare(PrepareGrad)
+        .Grad([](GradContext& g) {
+          std::vector<Term> parts;
+          for (int i = 0; i < static_cast<int>(g.op().Inputs("X").size()); ++i) {
+            const Term part = OutGradient(g, "dX", i);
+            parts.push_back(part ? part : Filled(In(g, "X", i), 0));
+          }
+          Give(g, "dout", ForwardOp(g, {{"X", parts}}, "out"));
+        })
         .Register();
 
 }  // namespace

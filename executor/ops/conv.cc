@@ -2,6 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -147,6 +148,7 @@ const bool kConvGrad =
             return WithState(RunGrad<T>, std::move(products));
           });
         })
+        .Grad([](GradContext& g) { ProductGradient(g, "W", "B"); })
         .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -54,7 +55,22 @@ const bool kDivGrad =
     BinaryGradOp<DivGrad>(
         "div_grad",
         "Gradient of div: dout / Y and -dout * out / Y, summed over the broadcast dimensions.")
+        .Grad([](GradContext& g) {
+          const Term y = In(g, "Y"), out = In(g, "out"), dout = In(g, "dout");
+          const Term dx = OutGradient(g, "dX"), dy = OutGradient(g, "dY");
+          const Term change = (dx - dy * out) / y;
+          Give(g, "dout", change);
+          Give(g, "out", -(dy * dout / y));
+          Give(g, "Y",
+               Again(g, {{"X", {In(g, "X")}}, {"Y", {y}}, {"out", {change}}, {"dout", {dout}}},
+                     "dY"));
+        })
         .Register();
 
 }  // namespace
+
+Term operator/(const Term& x, const Term& y) {
+  return x ? Term("div", {{"X", {x}}, {"Y", {y}}}, "out") : x;
+}
+
 }  // namespace opstep

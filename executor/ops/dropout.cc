@@ -4,6 +4,7 @@
 #include "ops/element_random.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -130,6 +131,7 @@ const bool kDropoutGrad = Op("dropout_grad")
                                   return WithState(Best<GradBody<decltype(t)>>(), state);
                                 });
                               })
+                              .Grad(FlatGradient)
                               .Register();
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "ops/erf.h"
 
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -34,6 +35,11 @@ np.vectorize(math.erf, otypes=[X.dtype])(X)
 const bool kErfGrad =
     UnaryGradOp("erf_grad", "Gradient of erf: dout * 2 / sqrt(pi) * exp(-X ** 2).", "X")
         .Prepare(PrepareUnaryGrad<ErfOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Scaled(x * Slope(g, x, 1, p), -2);
+          });
+        })
         .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -36,15 +37,23 @@ const bool kExp =
         .Sample("X=[64]{special}")
         .Register();
 
-const bool kExpGrad = Op("exp_grad")
-                          .Doc("Gradient of exp: dout * out.")
-                          .In("out", "output of exp", kFloats)
-                          .In("dout", "gradient of out", kFloats)
-                          .Out("dX", "gradient of X", kFloats)
-                          .InplaceOf("dout")
-                          .Shape(OutLikeInput<0>)
-                          .Prepare(PrepareUnaryGrad<ExpOpGrad>)
-                          .Register();
+const bool kExpGrad =
+    Op("exp_grad")
+        .Doc("Gradient of exp: dout * out.")
+        .In("out", "output of exp", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Out("dX", "gradient of X", kFloats)
+        .InplaceOf("dout")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnaryGrad<ExpOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out",
+                          [](GradContext&, const Term&, const Term& p) -> Term { return p; });
+        })
+        .Register();
 
 }  // namespace
+
+Term ExpOf(const Term& x) { return x ? Term("exp", {{"X", {x}}}, "out") : x; }
+
 }  // namespace opstep

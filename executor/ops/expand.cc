@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/walk.h"
 
 namespace opstep {
@@ -54,6 +55,8 @@ const bool kExpandGrad =
           return AddWalkKernel(ctx.out(0).dtype,
                                ExpandWalk(ctx.in(0).dims, ctx.in(1).dims).Reversed());
         })
+        .Grad(
+            [](GradContext& g) { Give(g, "dout", SpreadTo(OutGradient(g, "dX"), In(g, "dout"))); })
         .Register();
 
 }  // namespace

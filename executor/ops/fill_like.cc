@@ -2,6 +2,7 @@
 
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 #include "ops/units.h"
 
 namespace opstep {
@@ -93,4 +94,9 @@ const bool kEyeLike =
         .Register();
 
 }  // namespace
+
+Term Filled(const Term& x, double value) {
+  return x ? Term("fill_like", {{"X", {x}}}, "out", {FloatAttr("value", value)}) : x;
+}
+
 }  // namespace opstep

@@ -1,4 +1,5 @@
 #include "ops/places.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -104,6 +105,7 @@ const bool kGatherGrad = TakeGradOp("gather_grad", "gather")
                                  return WithState(Best<GradBody<decltype(t)>>(), state);
                                });
                              })
+                             .Grad(MovedGradient)
                              .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/places.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -45,6 +46,7 @@ const bool kGatherElementsGrad = TakeGradOp("gather_elements_grad", "gather_elem
                                      .Prepare([](const PrepareContext& ctx) -> Kernel {
                                        return TakeGradKernel(ctx.out(0).dtype, MakePlaces(ctx));
                                      })
+                                     .Grad(MovedGradient)
                                      .Register();
 
 }  // namespace

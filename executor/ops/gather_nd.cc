@@ -1,4 +1,5 @@
 #include "ops/places.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -51,6 +52,7 @@ out
 const bool kGatherNdGrad = TakeGradOp("gather_nd_grad", "gather_nd")
                                .Attr(IntAttr("batch_dims", 0), "as in gather_nd")
                                .Prepare(PrepareGrad)
+                               .Grad(MovedGradient)
                                .Register();
 
 }  // namespace

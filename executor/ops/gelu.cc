@@ -1,4 +1,5 @@
 #include "ops/erf.h"
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -88,6 +89,16 @@ const bool kGeluGrad =
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           return UsesTanh(ctx.op()) ? PrepareUnaryGrad<GeluTanhGrad>(ctx)
                                     : PrepareUnaryGrad<GeluGrad>(ctx);
+        })
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            OPSTEP_CHECK(!UsesTanh(g.op()),
+                         "gelu with approximate='tanh' can be differentiated once only: say "
+                         "approximate='none'");
+            const Term square = x * x;
+            const Term density = Scaled(ExpOf(Scaled(square, -0.5)), 0.3989422804014327);
+            return p * density * (Filled(x, 2) - square);
+          });
         })
         .Register();
 

@@ -3,6 +3,7 @@
 #include "ops/parallel.h"
 #include "ops/shape_rules.h"
 #include "ops/softmax_rows.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -144,6 +145,7 @@ const bool kAverageGrad = Op("global_average_pool_grad")
                               .Out("dX", "gradient of X", kFloats)
                               .Shape(OutLikeInput<0>)
                               .Prepare(Choose<AverageGrad>)
+                              .Grad(MovedGradient)
                               .Register();
 
 const bool kMax = Op("global_max_pool")

@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/unary_attr.h"
 
 namespace opstep {
@@ -56,6 +57,7 @@ const bool kHardSigmoidGrad =
         .Attr(FloatAttr("alpha", 0.2), "as in the forward op")
         .Attr(FloatAttr("beta", 0.5), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<HardSigmoid>)
+        .Grad(FlatGradient)
         .Register();
 const bool kHardSwishGrad =
     UnaryGradOp("hard_swish_grad",

@@ -1,4 +1,5 @@
 #include "ops/functions.h"
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -95,23 +96,51 @@ const bool kAtanh =
         .Sample("X=float32[999]{-1,1}")
         .Register();
 
-const bool kSinhGrad = UnaryGradOp("sinh_grad", "Gradient of sinh: dout * cosh(X).", "X")
-                           .Prepare(PrepareUnaryGrad<SinhGrad>)
-                           .Register();
-const bool kCoshGrad = UnaryGradOp("cosh_grad", "Gradient of cosh: dout * sinh(X).", "X")
-                           .Prepare(PrepareUnaryGrad<CoshGrad>)
-                           .Register();
+const bool kSinhGrad =
+    UnaryGradOp("sinh_grad", "Gradient of sinh: dout * cosh(X).", "X")
+        .Prepare(PrepareUnaryGrad<SinhGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext&, const Term& x, const Term& p) -> Term {
+            return p * Term("sinh", {{"X", {x}}}, "out");
+          });
+        })
+        .Register();
+const bool kCoshGrad =
+    UnaryGradOp("cosh_grad", "Gradient of cosh: dout * sinh(X).", "X")
+        .Prepare(PrepareUnaryGrad<CoshGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext&, const Term& x, const Term& p) -> Term {
+            return p * Term("cosh", {{"X", {x}}}, "out");
+          });
+        })
+        .Register();
 const bool kAsinhGrad =
     UnaryGradOp("asinh_grad", "Gradient of asinh: dout / sqrt(X ** 2 + 1).", "X")
         .Prepare(PrepareUnaryGrad<AsinhGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return -Slope(g, x, 3, p * x);
+          });
+        })
         .Register();
 const bool kAcoshGrad =
     UnaryGradOp("acosh_grad", "Gradient of acosh: dout / sqrt(X ** 2 - 1).", "X")
         .Prepare(PrepareUnaryGrad<AcoshGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return -Slope(g, x, 3, p * x);
+          });
+        })
         .Register();
-const bool kAtanhGrad = UnaryGradOp("atanh_grad", "Gradient of atanh: dout / (1 - X ** 2).", "X")
-                            .Prepare(PrepareUnaryGrad<AtanhGrad>)
-                            .Register();
+const bool kAtanhGrad =
+    UnaryGradOp("atanh_grad", "Gradient of atanh: dout / (1 - X ** 2).", "X")
+        .Prepare(PrepareUnaryGrad<AtanhGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Scaled(Slope(g, x, 2, p * x), 2);
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -1,4 +1,5 @@
 #include "ops/functions.h"
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -74,15 +75,33 @@ const bool kAtan = UnaryOp("atan", "The inverse tangent of each element.", "betw
                        .Sample("X=float32[999]{-5,5}")
                        .Register();
 
-const bool kAsinGrad = UnaryGradOp("asin_grad", "Gradient of asin: dout / sqrt(1 - X ** 2).", "X")
-                           .Prepare(PrepareUnaryGrad<AsinOpGrad>)
-                           .Register();
-const bool kAcosGrad = UnaryGradOp("acos_grad", "Gradient of acos: -dout / sqrt(1 - X ** 2).", "X")
-                           .Prepare(PrepareUnaryGrad<AcosOpGrad>)
-                           .Register();
-const bool kAtanGrad = UnaryGradOp("atan_grad", "Gradient of atan: dout / (1 + X ** 2).", "X")
-                           .Prepare(PrepareUnaryGrad<AtanOpGrad>)
-                           .Register();
+const bool kAsinGrad =
+    UnaryGradOp("asin_grad", "Gradient of asin: dout / sqrt(1 - X ** 2).", "X")
+        .Prepare(PrepareUnaryGrad<AsinOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Slope(g, x, 3, p * x);
+          });
+        })
+        .Register();
+const bool kAcosGrad =
+    UnaryGradOp("acos_grad", "Gradient of acos: -dout / sqrt(1 - X ** 2).", "X")
+        .Prepare(PrepareUnaryGrad<AcosOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Slope(g, x, 3, p * x);
+          });
+        })
+        .Register();
+const bool kAtanGrad =
+    UnaryGradOp("atan_grad", "Gradient of atan: dout / (1 + X ** 2).", "X")
+        .Prepare(PrepareUnaryGrad<AtanOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Scaled(Slope(g, x, 2, p * x), -2);
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

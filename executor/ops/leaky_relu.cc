@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/unary_attr.h"
 
 namespace opstep {
@@ -44,12 +45,14 @@ const bool kLeakyReluGrad =
                 "X")
         .Attr(FloatAttr("alpha", 0.01), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<LeakyRelu>)
+        .Grad(FlatGradient)
         .Register();
 const bool kThresholdedReluGrad =
     UnaryGradOp("thresholded_relu_grad",
                 "Gradient of thresholded_relu: dout where X is above alpha, else 0.", "X")
         .Attr(FloatAttr("alpha", 1), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<ThresholdedRelu>)
+        .Grad(FlatGradient)
         .Register();
 
 }  // namespace

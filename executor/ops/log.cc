@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -37,15 +38,24 @@ const bool kLogOp =
         .Sample("X=[64]{special}")
         .Register();
 
-const bool kLogOpGrad = Op("log_grad")
-                            .Doc("Gradient of log: dout / X.")
-                            .In("X", "input of log", kFloats)
-                            .In("dout", "gradient of out", kFloats)
-                            .Out("dX", "gradient of X", kFloats)
-                            .InplaceOf("dout")
-                            .Shape(OutLikeInput<0>)
-                            .Prepare(PrepareUnaryGrad<LogOpGrad>)
-                            .Register();
+const bool kLogOpGrad =
+    Op("log_grad")
+        .Doc("Gradient of log: dout / X.")
+        .In("X", "input of log", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Out("dX", "gradient of X", kFloats)
+        .InplaceOf("dout")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnaryGrad<LogOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext&, const Term& x, const Term& p) -> Term {
+            return -(p / x / x);
+          });
+        })
+        .Register();
 
 }  // namespace
+
+Term LogOf(const Term& x) { return Term("log", {{"X", {x}}}, "out"); }
+
 }  // namespace opstep

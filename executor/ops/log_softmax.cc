@@ -2,6 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/op.h"
 #include "ops/softmax_rows.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -76,15 +77,22 @@ below - np.log(np.exp(below).sum(axis=axis, keepdims=True))
         .Sample("X=float32[9,19]{special}")
         .Register();
 
-const bool kLogSoftmaxGrad = Op("log_softmax_grad")
-                                 .Doc("Gradient of log_softmax: dout - exp(out) * sum(dout).")
-                                 .In("out", "output of log_softmax", kFloats)
-                                 .In("dout", "gradient of out", kFloats)
-                                 .Attr(IntAttr("axis", -1), "as in the forward op")
-                                 .Out("dX", "gradient of X", kFloats)
-                                 .Shape(OutLikeInput<0>)
-                                 .Prepare(PrepareRows<GradBody>)
-                                 .Register();
+const bool kLogSoftmaxGrad =
+    Op("log_softmax_grad")
+        .Doc("Gradient of log_softmax: dout - exp(out) * sum(dout).")
+        .In("out", "output of log_softmax", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Attr(IntAttr("axis", -1), "as in the forward op")
+        .Out("dX", "gradient of X", kFloats)
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareRows<GradBody>)
+        .Grad([](GradContext& g) {
+          const Term probs = ExpOf(In(g, "out")), given = OutGradient(g, "dX");
+          const int64_t axis = g.op().Int("axis");
+          Give(g, "dout", given - SumsAlong(given * probs, axis));
+          Give(g, "out", -(given * probs * SumsAlong(In(g, "dout"), axis)));
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -3,6 +3,7 @@
 #include "ops/loop_nest.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -156,6 +157,7 @@ const bool kMatmulGrad =
             return WithState(RunGrad<decltype(t)>, Analyse(ctx.in(0).dims, ctx.in(1).dims));
           });
         })
+        .Grad([](GradContext& g) { ProductGradient(g, "Y"); })
         .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -43,7 +44,13 @@ const bool kMul =
 const bool kMulGrad =
     BinaryGradOp<MulGrad>(
         "mul_grad", "Gradient of mul: dout * Y and dout * X, summed over the broadcast dimensions.")
+        .Grad([](GradContext& g) { ProductGradient(g, "Y"); })
         .Register();
 
 }  // namespace
+
+Term operator*(const Term& x, const Term& y) {
+  return x && y ? Term("mul", {{"X", {x}}, {"Y", {y}}}, "out") : Term();
+}
+
 }  // namespace opstep

@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -34,4 +35,7 @@ const bool kNeg = Op("neg")
                       .Register();
 
 }  // namespace
+
+Term operator-(const Term& x) { return x ? Term("neg", {{"X", {x}}}, "out") : x; }
+
 }  // namespace opstep

@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/walk.h"
 
 namespace opstep {
@@ -262,6 +263,11 @@ const bool kPadGrad =
           return DispatchFloats(ctx.out(0).dtype, [&](auto t) -> Kernel {
             return WithState(Best<GradBody<decltype(t)>>(), std::move(state));
           });
+        })
+        .Grad([](GradContext& g) {
+          Give(g, "dout",
+               ForwardOp(g, {{"X", {OutGradient(g, "dX")}}}, "out",
+                         {FloatAttr("constant_value", 0.0)}));
         })
         .Register();
 

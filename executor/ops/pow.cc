@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -61,6 +62,27 @@ const bool kPowGrad =
     BinaryGradOp<PowGrad>("pow_grad",
                           "Gradient of pow: dout * Y * X ** (Y - 1) and dout * out * log(X), "
                           "summed over the broadcast dimensions.")
+        .Grad([](GradContext& g) {
+          const Term x = In(g, "X"), y = In(g, "Y"), out = In(g, "out"), dout = In(g, "dout");
+          const Term dx = OutGradient(g, "dX"), dy = OutGradient(g, "dY");
+          // dX is dout * Y * X ** less, dY is dout * out * log(X).
+          const Term less = y - Filled(y, 1), power("pow", {{"X", {x}}, {"Y", {less}}}, "out");
+          const auto slope = [&](const Term& exponent, const Term& result, const Term& given,
+                                 const char* slot) {
+            return given
+                       ? Again(
+                             g,
+                             {{"X", {x}}, {"Y", {exponent}}, {"out", {result}}, {"dout", {given}}},
+                             slot)
+                       : Term();
+          };
+          const Term log_x = LogOf(x);
+          Give(g, "dout", dx * y * power + dy * out * log_x);
+          Give(g, "out", dy * dout * log_x);
+          const Term weight = dx * dout * y;
+          Give(g, "X", slope(less, power, weight, "dX") + SummedTo(dy * dout * out / x, x));
+          Give(g, "Y", slope(less, power, weight, "dY") + SummedTo(dx * dout * power, y));
+        })
         .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -72,16 +73,33 @@ const bool kRsqrt = UnaryOp("rsqrt", "1 divided by the square root of each eleme
                         .Oracle("1 / np.sqrt(X)")
                         .Register();
 
-const bool kSquareGrad = UnaryGradOp("square_grad", "Gradient of square: dout * 2 * X.", "X")
-                             .Prepare(PrepareUnaryGrad<SquareGrad>)
-                             .Register();
+const bool kSquareGrad =
+    UnaryGradOp("square_grad", "Gradient of square: dout * 2 * X.", "X")
+        .Prepare(PrepareUnaryGrad<SquareGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext&, const Term&, const Term& p) -> Term {
+            return Scaled(p, 2);
+          });
+        })
+        .Register();
 const bool kReciprocalGrad =
     UnaryGradOp("reciprocal_grad", "Gradient of reciprocal: -dout * out ** 2.", "out")
         .Prepare(PrepareUnaryGrad<ReciprocalGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out", [](GradContext&, const Term& out, const Term& p) -> Term {
+            return Scaled(out * p, -2);
+          });
+        })
         .Register();
-const bool kRsqrtGrad = UnaryGradOp("rsqrt_grad", "Gradient of rsqrt: -dout * out ** 3 / 2.", "out")
-                            .Prepare(PrepareUnaryGrad<RsqrtGrad>)
-                            .Register();
+const bool kRsqrtGrad =
+    UnaryGradOp("rsqrt_grad", "Gradient of rsqrt: -dout * out ** 3 / 2.", "out")
+        .Prepare(PrepareUnaryGrad<RsqrtGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out", [](GradContext&, const Term& out, const Term& p) -> Term {
+            return Scaled(out * out * p, -1.5);
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

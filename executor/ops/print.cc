@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -68,6 +69,7 @@ const bool kPrintGrad = Op("print_grad")
                             .Unchanged()
                             .Shape(OutLikeInput<0>)
                             .Prepare(PrepareCopy<0>)
+                            .Grad(FlatGradient)
                             .Register();
 
 }  // namespace

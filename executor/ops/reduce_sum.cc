@@ -1,4 +1,5 @@
 #include "ops/reduce.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -73,6 +74,10 @@ bool RegisterGrad(std::string type, std::string doc) {
       .In("dout", "gradient of out", kFloats)
       .Out("dX", "gradient of X", kFloats)
       .Prepare(PrepareSpread<kMean>)
+      .Grad([](GradContext& g) {
+        const Term reduced = ForwardOp(g, {{"X", {OutGradient(g, "dX")}}}, "out");
+        Give(g, "dout", ShapedAs(reduced, In(g, "dout")));
+      })
       .Register();
 }
 
@@ -113,4 +118,11 @@ const bool kReduceMeanGrad = RegisterGrad<true>(
     "reduce_mean_grad", "Gradient of reduce_mean: each element of X gets its share of dout.");
 
 }  // namespace
+
+Term SumsAlong(const Term& x, int64_t axis) {
+  if (!x) return x;
+  return Term("reduce_sum", {{"X", {x}}}, "out",
+              {IntsAttr("axes", {axis}), BoolAttr("keepdims", true)});
+}
+
 }  // namespace opstep

@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -42,6 +43,7 @@ const bool kReluGrad = Op("relu_grad")
                            .InplaceOf("dout")
                            .Shape(OutLikeInput<0>)
                            .Prepare(PrepareUnaryGrad<ReluGrad>)
+                           .Grad(FlatGradient)
                            .Register();
 
 }  // namespace

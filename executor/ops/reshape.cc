@@ -1,5 +1,6 @@
 #include "ops/same_elements.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -71,7 +72,13 @@ const bool kReshapeGrad = Op("reshape_grad")
                               .Unchanged()
                               .Shape(SameElementsGrad)
                               .Prepare(PrepareCopy<1>)
+                              .Grad(ReshapedGradient)
                               .Register();
 
 }  // namespace
+
+Term ShapedAs(const Term& x, const Term& like) {
+  return x ? Term("reshape_grad", {{"X", {like}}, {"dout", {x}}}, "dX") : x;
+}
+
 }  // namespace opstep

@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -36,15 +37,24 @@ const bool kSigmoidOp =
         .Sample("X=[64]{special}")
         .Register();
 
-const bool kSigmoidOpGrad = Op("sigmoid_grad")
-                                .Doc("Gradient of sigmoid: dout * out * (1 - out).")
-                                .In("out", "output of sigmoid", kFloats)
-                                .In("dout", "gradient of out", kFloats)
-                                .Out("dX", "gradient of X", kFloats)
-                                .InplaceOf("dout")
-                                .Shape(OutLikeInput<0>)
-                                .Prepare(PrepareUnaryGrad<SigmoidOpGrad>)
-                                .Register();
+const bool kSigmoidOpGrad =
+    Op("sigmoid_grad")
+        .Doc("Gradient of sigmoid: dout * out * (1 - out).")
+        .In("out", "output of sigmoid", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Out("dX", "gradient of X", kFloats)
+        .InplaceOf("dout")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnaryGrad<SigmoidOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out", [](GradContext&, const Term& out, const Term& p) -> Term {
+            return p - Scaled(out * p, 2);
+          });
+        })
+        .Register();
 
 }  // namespace
+
+Term SigmoidOf(const Term& x) { return Term("sigmoid", {{"X", {x}}}, "out"); }
+
 }  // namespace opstep

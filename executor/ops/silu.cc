@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary_attr.h"
 
 namespace opstep {
@@ -66,6 +67,14 @@ const bool kSiluGrad =
                 "X")
         .Attr(FloatAttr("alpha", 1), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<Silu>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            const double alpha = g.op().Float("alpha");
+            const Term z = Scaled(x, alpha), s = SigmoidOf(z);
+            const Term slope = Scaled(p * (s - s * s), alpha);
+            return Scaled(slope, 2) + slope * (z - Scaled(z * s, 2));
+          });
+        })
         .Register();
 const bool kMishGrad = UnaryGradOp("mish_grad",
                                    "Gradient of mish: dout * (t + X * (1 - t ** 2) * sigmoid(X)), "

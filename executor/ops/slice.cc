@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/walk.h"
 
 namespace opstep {
@@ -128,6 +129,7 @@ const bool kSliceGrad =
             return WithState(RunGrad<decltype(u)>, walk);
           });
         })
+        .Grad(MovedGradient)
         .Register();
 
 }  // namespace

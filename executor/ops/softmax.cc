@@ -4,6 +4,7 @@
 #include "ops/parallel.h"
 #include "ops/shape_rules.h"
 #include "ops/softmax_rows.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -81,19 +82,32 @@ e / e.sum(axis=axis, keepdims=True)
         .Sample("X=float32[9,19]{special}")
         .Register();
 
-const bool kSoftmaxGrad = Op("softmax_grad")
-                              .Doc("Gradient of softmax: out * (dout - sum(out * dout)).")
-                              .In("out", "output of softmax", kFloats)
-                              .In("dout", "gradient of out", kFloats)
-                              .Attr(IntAttr("axis", -1), "as in the forward op")
-                              .Out("dX", "gradient of X", kFloats)
-                              .Shape(OutLikeInput<0>)
-                              .Prepare([](const PrepareContext& ctx) -> Kernel {
-                                return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
-                                  return WithState(RunGrad<decltype(t)>, Analyse(ctx));
-                                });
-                              })
-                              .Register();
+const bool kSoftmaxGrad =
+    Op("softmax_grad")
+        .Doc("Gradient of softmax: out * (dout - sum(out * dout)).")
+        .In("out", "output of softmax", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Attr(IntAttr("axis", -1), "as in the forward op")
+        .Out("dX", "gradient of X", kFloats)
+        .Shape(OutLikeInput<0>)
+        .Prepare([](const PrepareContext& ctx) -> Kernel {
+          return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
+            return WithState(RunGrad<decltype(t)>, Analyse(ctx));
+          });
+        })
+        .Grad([](GradContext& g) {
+          const Term out = In(g, "out"), dout = In(g, "dout"), given = OutGradient(g, "dX");
+          const int64_t axis = g.op().Int("axis");
+          Give(g, "dout", Again(g, {{"out", {out}}, {"dout", {given}}}, "dX"));
+          Give(g, "out",
+               given * (dout - SumsAlong(out * dout, axis)) - dout * SumsAlong(given * out, axis));
+        })
+        .Register();
 
 }  // namespace
+
+Term SoftmaxGradient(const Term& out, const Term& dout) {
+  return dout ? Term("softmax_grad", {{"out", {out}}, {"dout", {dout}}}, "dX") : dout;
+}
+
 }  // namespace opstep

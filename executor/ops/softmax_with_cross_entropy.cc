@@ -2,6 +2,7 @@
 #include "ops/op.h"
 #include "ops/shape_rules.h"
 #include "ops/softmax_rows.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -79,13 +80,12 @@ const bool kOp =
           });
         })
         .Grad([](GradContext& g) {
-          OPSTEP_CHECK(g.OutGrad("probs").empty(),
-                       "no gradient flows through probs: compute a softmax of its own for that");
-          g.Emit("softmax_with_cross_entropy_grad",
-                 {{"probs", g.op().Outputs("probs")},
-                  {"label", g.op().Inputs("label")},
-                  {"dloss", {g.OutGrad("loss")}}},
-                 {{"dlogits", {g.InGrad("logits")}}});
+          const Term probs(g.op().Outputs("probs")[0]), dloss = OutGradient(g, "loss");
+          const Term of_loss("softmax_with_cross_entropy_grad",
+                             {{"probs", {probs}}, {"label", {In(g, "label")}}, {"dloss", {dloss}}},
+                             "dlogits");
+          Give(g, "logits",
+               (dloss ? of_loss : Term()) + SoftmaxGradient(probs, OutGradient(g, "probs")));
         })
         .Oracle(R"(
 e = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
@@ -114,6 +114,15 @@ const bool kGrad =
           return DispatchFloats(ctx.in(0).dtype, [](auto t) {
             return Kernel{Best<GradBody<decltype(t)>>(), nullptr};
           });
+        })
+        .Grad([](GradContext& g) {
+          const Term probs = In(g, "probs"), dloss = In(g, "dloss");
+          const Term given = OutGradient(g, "dlogits");
+          const Term slope = Again(
+              g, {{"probs", {probs}}, {"label", {In(g, "label")}}, {"dloss", {Filled(dloss, 1)}}},
+              "dlogits");
+          Give(g, "dloss", ShapedAs(SumsAlong(given * slope, 1), dloss));
+          Give(g, "probs", given * ShapedAs(dloss, SumsAlong(probs, 1)));
         })
         .Register();
 

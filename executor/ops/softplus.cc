@@ -1,4 +1,5 @@
 #include "ops/functions.h"
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -55,6 +56,11 @@ const bool kSoftsign = UnaryOp("softsign", "X / (1 + |X|).", "between -1 and 1")
 const bool kSoftplusGrad =
     UnaryGradOp("softplus_grad", "Gradient of softplus: dout * sigmoid(X).", "X")
         .Prepare(PrepareUnaryGrad<SoftplusGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Slope(g, x, 1, p) - Slope(g, x, 2, p);
+          });
+        })
         .Register();
 const bool kSoftsignGrad =
     UnaryGradOp("softsign_grad", "Gradient of softsign: dout / (1 + |X|) ** 2.", "X")

@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/walk.h"
 
 namespace opstep {
@@ -136,6 +137,15 @@ const bool kSplitGrad =
           return DispatchUnits(ctx.out(0).dtype, [&](auto u) -> Kernel {
             return WithState(RunGrad<decltype(u)>, walks);
           });
+        })
+        .Grad([](GradContext& g) {
+          Names parts;
+          for (int i = 0; i < static_cast<int>(g.op().Inputs("dout").size()); ++i) {
+            const std::string part = g.InGrad("dout", i);
+            parts.push_back(part.empty() ? g.Fresh("unused") : part);
+          }
+          g.Emit("split", {{"X", {g.OutGrad("dX")}}}, {{"out", parts}},
+                 {g.op().desc().attrs().begin(), g.op().desc().attrs().end()});
         })
         .Register();
 

@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -35,15 +36,21 @@ const bool kSqrt =
         .Sample("X=[64]{special}")
         .Register();
 
-const bool kSqrtGrad = Op("sqrt_grad")
-                           .Doc("Gradient of sqrt: dout / (2 * out).")
-                           .In("out", "output of sqrt", kFloats)
-                           .In("dout", "gradient of out", kFloats)
-                           .Out("dX", "gradient of X", kFloats)
-                           .InplaceOf("dout")
-                           .Shape(OutLikeInput<0>)
-                           .Prepare(PrepareUnaryGrad<SqrtGrad>)
-                           .Register();
+const bool kSqrtGrad =
+    Op("sqrt_grad")
+        .Doc("Gradient of sqrt: dout / (2 * out).")
+        .In("out", "output of sqrt", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Out("dX", "gradient of X", kFloats)
+        .InplaceOf("dout")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnaryGrad<SqrtGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out", [](GradContext&, const Term& out, const Term& p) -> Term {
+            return Scaled(p / out / out, -0.5);
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -45,6 +46,14 @@ const bool kSquareErrorCostGrad =
     BinaryGradOp<SquareErrorGrad>("square_error_cost_grad",
                                   "Gradient of square_error_cost: dout * 2 * (X - Y) and its "
                                   "opposite, summed over the broadcast dimensions.")
+        .Grad([](GradContext& g) {
+          const Term x = In(g, "X"), y = In(g, "Y");
+          const Term change = Scaled(OutGradient(g, "dX") - OutGradient(g, "dY"), 2);
+          Give(g, "dout", (x - y) * change);
+          const Term slope = In(g, "dout") * change;
+          Give(g, "X", SummedTo(slope, x));
+          Give(g, "Y", -SummedTo(slope, y));
+        })
         .Register();
 
 }  // namespace

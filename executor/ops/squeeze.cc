@@ -1,5 +1,6 @@
 #include "ops/same_elements.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -132,6 +133,7 @@ bool RegisterGrad(std::string type, const std::string& forward) {
       .Unchanged()
       .Shape(SameElementsGrad)
       .Prepare(PrepareCopy<1>)
+      .Grad(ReshapedGradient)
       .Register();
 }
 

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -44,7 +45,14 @@ const bool kSub =
 const bool kSubGrad =
     BinaryGradOp<SubGrad>("sub_grad",
                           "Gradient of sub: dout and -dout, summed over the broadcast dimensions.")
+        .Grad([](GradContext& g) { BothSides(g, {}); })
         .Register();
 
 }  // namespace
+
+Term operator-(const Term& x, const Term& y) {
+  if (!x || !y) return x ? x : -y;
+  return Term("sub", {{"X", {x}}, {"Y", {y}}}, "out");
+}
+
 }  // namespace opstep

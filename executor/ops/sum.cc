@@ -2,6 +2,7 @@
 #include "ops/numeric.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -75,6 +76,7 @@ const bool kSumGrad = Op("sum_grad")
                           .Unchanged()
                           .Shape(OutLikeInput<0>)
                           .Prepare(PrepareCopy<0>)
+                          .Grad(FlatGradient)
                           .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/numeric.h"
+#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -36,15 +37,21 @@ const bool kTanhOp =
         .Sample("X=[64]{special}")
         .Register();
 
-const bool kTanhOpGrad = Op("tanh_grad")
-                             .Doc("Gradient of tanh: dout * (1 - out ** 2).")
-                             .In("out", "output of tanh", kFloats)
-                             .In("dout", "gradient of out", kFloats)
-                             .Out("dX", "gradient of X", kFloats)
-                             .InplaceOf("dout")
-                             .Shape(OutLikeInput<0>)
-                             .Prepare(PrepareUnaryGrad<TanhOpGrad>)
-                             .Register();
+const bool kTanhOpGrad =
+    Op("tanh_grad")
+        .Doc("Gradient of tanh: dout * (1 - out ** 2).")
+        .In("out", "output of tanh", kFloats)
+        .In("dout", "gradient of out", kFloats)
+        .Out("dX", "gradient of X", kFloats)
+        .InplaceOf("dout")
+        .Shape(OutLikeInput<0>)
+        .Prepare(PrepareUnaryGrad<TanhOpGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out", [](GradContext&, const Term& out, const Term& p) -> Term {
+            return Scaled(out * p, -2);
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

@@ -1,3 +1,4 @@
+#include "ops/terms.h"
 #include "ops/walk.h"
 
 namespace opstep {
@@ -58,6 +59,7 @@ const bool kTileGrad =
           return AddWalkKernel(ctx.out(0).dtype,
                                TileWalk(ctx.op(), ctx.in(0).dims, ctx.in(1).dims).Reversed());
         })
+        .Grad(MovedGradient)
         .Register();
 
 }  // namespace

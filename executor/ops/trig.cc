@@ -1,6 +1,7 @@
 #include <bit>
 #include <cmath>
 
+#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -164,15 +165,33 @@ const bool kTan = UnaryOp("tan", "The tangent of each element, an angle in radia
                       .Sample("X=float32[2999]{-2e6,2e6}")
                       .Register();
 
-const bool kSinGrad = UnaryGradOp("sin_grad", "Gradient of sin: dout * cos(X).", "X")
-                          .Prepare(PrepareTrigGrad<Cos>)
-                          .Register();
-const bool kCosGrad = UnaryGradOp("cos_grad", "Gradient of cos: -dout * sin(X).", "X")
-                          .Prepare(PrepareTrigGrad<MinusSin>)
-                          .Register();
-const bool kTanGrad = UnaryGradOp("tan_grad", "Gradient of tan: dout * (1 + out ** 2).", "out")
-                          .Prepare(PrepareUnaryGrad<TanGrad>)
-                          .Register();
+const bool kSinGrad =
+    UnaryGradOp("sin_grad", "Gradient of sin: dout * cos(X).", "X")
+        .Prepare(PrepareTrigGrad<Cos>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext&, const Term& x, const Term& p) -> Term {
+            return -(p * Term("sin", {{"X", {x}}}, "out"));
+          });
+        })
+        .Register();
+const bool kCosGrad =
+    UnaryGradOp("cos_grad", "Gradient of cos: -dout * sin(X).", "X")
+        .Prepare(PrepareTrigGrad<MinusSin>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext&, const Term& x, const Term& p) -> Term {
+            return -(p * Term("cos", {{"X", {x}}}, "out"));
+          });
+        })
+        .Register();
+const bool kTanGrad =
+    UnaryGradOp("tan_grad", "Gradient of tan: dout * (1 + out ** 2).", "out")
+        .Prepare(PrepareUnaryGrad<TanGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "out", [](GradContext&, const Term& out, const Term& p) -> Term {
+            return Scaled(out * p, 2);
+          });
+        })
+        .Register();
 
 }  // namespace
 }  // namespace opstep

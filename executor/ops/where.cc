@@ -4,6 +4,7 @@
 #include "ops/numeric.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -180,6 +181,9 @@ const bool kWhereGrad =
           ctx.set_out(1, ctx.in(2));
         })
         .Prepare(PrepareGrad)
+        .Grad([](GradContext& g) {
+          BothSides(g, {{"condition", {In(g, "condition")}}});
+        })
         .Register();
 
 }  // namespace

@@ -53,6 +53,7 @@ from opstep.executor import (  # noqa: E402
     global_scope,
     scope_guard,
 )
+from opstep.gradients import gradients  # noqa: E402
 from opstep.joining import chain, merge  # noqa: E402
 from opstep.machine import (  # noqa: E402
     GradientMachine,
@@ -71,6 +72,7 @@ from opstep.model import (  # noqa: E402
     save_params,
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.pylayer import PyLayer  # noqa: E402
 from opstep.ragged import Ragged  # noqa: E402
 from opstep.saving import checkpoint, resume  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
@@ -89,6 +91,7 @@ __all__ = [
     "OutputModel",
     "Parameter",
     "Program",
+    "PyLayer",
     "Ragged",
     "Scope",
     "Updater",
@@ -106,6 +109,7 @@ __all__ = [
     "get_num_threads",
     "global_scope",
     "gradient_machine",
+    "gradients",
     "imperative",
     "initializer",
     "layers",

@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from opstep.program import Program
 
 
-class _Context(threading.local):
+class _Context(threading.local, _core.Mode):
+    # `imperative` and `names` are those of _core.Mode, the thread's own too.
     main: Program | None = None
     startup: Program | None = None
-    names: str = ""
-    imperative: bool = False
     # The innermost Layer whose forward runs: it keeps the parameters that layers ask for.
     layer: Layer | None = None
+    # How often it has called each layer function without a name.
+    counts: dict[str, int] = {}  # noqa: RUF012
+    # The program that it adds to.
+    building: Program | None = None
+    # Does the __init__ of a Layer run?
+    making_layer: bool = False
 
 
 _context = _Context()
-_core.set_context(_context)
 _defaults: dict[str, Program] = {}
 _lock = threading.Lock()
 
@@ -46,6 +50,11 @@ def imperative() -> bool:
 def current_layer() -> Layer | None:
     """The innermost Layer whose forward runs."""
     return _context.layer
+
+
+def making_layer() -> bool:
+    """Does the `__init__` of a Layer run?"""
+    return _context.making_layer
 
 
 def default_main_program() -> Program:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from opstep import _core, context, ops
+from opstep import context, ops
 from opstep._core import Error
 from opstep.errors import error
 from opstep.program import Block, Program

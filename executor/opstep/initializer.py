@@ -118,6 +118,13 @@ class Load(Initializer):
         ops.load(path=self.path, shape=shape, dtype=dtype, key=self.key, **where)
 
 
+class AlreadyFilled(Initializer):
+    """Of a layer's parameter that the startup program fills already, for another program."""
+
+    def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
+        pass
+
+
 def _fans(shape: Shape) -> tuple[int, int]:
     """Sizes of [in, out], or of [out, in, *kernel] for convolutions."""
     sizes = [size or 1 for size in shape]

@@ -28,7 +28,7 @@ Names = str | list[str]
 _MOST_OUTPUTS = 65_535
 
 
-class OpFunction:
+class OpFunction(_core.OpFunction):
     """Adds an op of one type to the current block and gives its outputs."""
 
     def __init__(self, op_type: str) -> None:
@@ -85,9 +85,8 @@ class OpFunction:
         required = any(attr["required"] for attr in self._schema["attrs"])
         return len(needed) == 1 and not required and len(self._outputs) == 1
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and context._context.imperative and len(args) <= len(self._inputs):
-            return self._tracer.run_inputs(args)
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        # What _core.OpFunction does not do by itself: it runs an op at once.
         if len(args) > len(self._inputs):
             takes = ", ".join(self._inputs) or "none"
             raise self._error(f"takes the inputs {takes}, but {len(args)} were given")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from opstep._core import Error
 from opstep.backward import append_backward
 from opstep.clipping import GradientClip
 from opstep.errors import error
+from opstep.executor import Scope, global_scope
 from opstep.imperative.mode import guard, no_grad
+from opstep.imperative.programs import values_in
 from opstep.imperative.value import ParameterValue, Value
 from opstep.initializer import Constant, add_startup_value
 from opstep.lr import Schedule
@@ -73,8 +76,10 @@ class Optimizer:
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.grad_clip = grad_clip
-        # In imperative mode: the state of each parameter.
+        # In imperative mode: the state of each parameter, by its value and the name of the state.
         self._kept: dict[Any, Value] = {}
+        # The same in programs, by the parameter's name, → the variable's name.
+        self._named: WeakKeyDictionary[Program, dict[Any, str]] = WeakKeyDictionary()
 
     def minimize(
         self,
@@ -85,7 +90,7 @@ class Optimizer:
         """Add one training step for `loss`; gives each parameter with its gradient.
 
         In imperative mode, take that step for `parameters`: `backward`, `step`, and gradients are
-        cleared.
+        cleared. Those of other parameters stay as they are.
         """
         if isinstance(loss, Value):
             if parameters is None:
@@ -93,7 +98,7 @@ class Optimizer:
                     "minimize needs to know in imperative mode which parameters to change: say "
                     "parameters=model.parameters()"
                 )
-            loss.backward()
+            loss.backward(only=parameters)
             return self.step(parameters)
         if not isinstance(loss, Variable):
             raise error(f"minimize takes a loss, not {type(loss).__name__}")
@@ -129,6 +134,25 @@ class Optimizer:
         for parameter, _ in pairs:
             parameter.clear_gradient()
         return pairs
+
+    def share(self, scope: Scope | None = None) -> None:
+        """Let imperative mode and the programs that it was added to use the same state, in that
+        scope, of parameters that a `Layer` shares there: moments, and how many steps were taken.
+
+        What steps in imperative mode have made goes to the programs; else it is taken from there.
+        """
+        target = scope or global_scope()
+        for program, named in list(self._named.items()):
+            values = values_in(program)
+            for (parameter, state), name in named.items():
+                if parameter is not None and parameter not in values:
+                    continue
+                owner = None if parameter is None else values[parameter]
+                if (owner, state) not in self._kept:
+                    if name not in target:
+                        continue  # the startup program has not run there
+                    self._kept[owner, state] = Value(target.find(name), name=name)
+                _core.share_value(target._core, name, self._kept[owner, state])
 
     def apply_gradients(self, pairs: Sequence[Pair], prefix: str = "") -> None:
         """Add the ops that change each parameter with its gradient; `prefix` goes before their
@@ -178,12 +202,13 @@ class _Step:
         self.main = main
         self.name = ""
         self.weight_decay = 0.0
+        self._named = {} if main is None else optimizer._named.setdefault(main, {})
         self._learning_rate = optimizer.learning_rate
         self._rates: dict[tuple[str, float], Variable] = {}
         self.count: Variable | None = None
         """How many steps were taken before."""
         if optimizer._counts_steps or isinstance(optimizer.learning_rate, Schedule):
-            self.count = self._persistable(f"{self._name('optimizer')}.step", [], "int64")
+            self.count = self._count()
 
     def rate(self, dtype: str, factor: float = 1.0) -> Variable:
         """The learning rate as a variable, so that it can be seen and changed between runs."""
@@ -206,9 +231,16 @@ class _Step:
     def _name(self, kind: str) -> str:
         return self.main.unique_name(kind)
 
+    def _count(self) -> Variable:
+        name = f"{self._name('optimizer')}.step"
+        self._named.setdefault((None, "step"), name)
+        return self._persistable(name, [], "int64")
+
     def state(self, name: str, parameter: Variable) -> Variable:
         """A variable that starts as zeros and is as large as the parameter."""
-        return self._persistable(f"{self.name}.{name}", parameter.shape, parameter.dtype)
+        full = f"{self.name}.{name}"
+        self._named.setdefault((parameter.name, name), full)
+        return self._persistable(full, parameter.shape, parameter.dtype)
 
     def _persistable(
         self, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
@@ -228,7 +260,6 @@ class _StepNow(_Step):
 
     def __init__(self, optimizer: Optimizer, kept: dict[Any, Value]) -> None:
         self._kept = kept
-        self._owner: Any = None
         super().__init__(optimizer, None)
 
     def _name(self, kind: str) -> str:
@@ -237,18 +268,23 @@ class _StepNow(_Step):
     def _persistable(
         self, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
     ) -> Any:
-        key = self._owner, name, dtype, value
+        return self._once((name, dtype, value), name, shape, dtype, value)
+
+    def _count(self) -> Any:
+        return self._once((None, "step"), "optimizer.step", [], "int64")
+
+    def state(self, name: str, parameter: Any) -> Any:
+        # Two parameters may have one name.
+        key = parameter, name
+        return self._once(key, f"{self.name}.{name}", parameter.shape, parameter.dtype)
+
+    def _once(
+        self, key: Any, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
+    ) -> Any:
         if key not in self._kept:
             array = np.full(shape, value, _core.numpy_dtype(dtype))
             self._kept[key] = Value(array, name=name)
         return self._kept[key]
-
-    def state(self, name: str, parameter: Any) -> Any:
-        self._owner = parameter._core  # two parameters may have one name
-        try:
-            return super().state(name, parameter)
-        finally:
-            self._owner = None
 
 
 def _kind(optimizer: Optimizer) -> str:

@@ -282,6 +282,8 @@ class Program:
         self._seeds_given = 0
         # What Python code its reader ops read from.
         self._readers: list[object] = []
+        # What objects of opstep.imperative.Layer are in it.
+        self._layers: Any = None
         # opstep.debug.breakpoint() was called: the next op stops an attached debugger.
         self._stop_next = False
         self.random_seed = 0
@@ -392,6 +394,7 @@ class Program:
         part.random_seed, part._seeds_given = self.random_seed, self._seeds_given
         part._startup = self._startup
         part._readers = list(self._readers)
+        part._layers = self._layers and self._layers.copy()
         return part
 
     def run(

@@ -88,6 +88,14 @@ class Variable(Operators):
     def stop_gradient(self, value: bool) -> None:
         self.program._core.set_stop_gradient(self.block.index, self.name, value)
 
+    def detach(self) -> Variable:
+        """A copy through which no gradient flows."""
+        from opstep import ops
+
+        copy = ops.assign(self)
+        copy.stop_gradient = True
+        return copy
+
     # Without this Python would ask for x[0], x[1], … until there is an error.
     def __iter__(self) -> NoReturn:
         raise Error(

@@ -8,6 +8,35 @@
 #include "passes/gradient_rule.h"
 
 namespace opstep {
+namespace {
+
+// Was it made by this pass? In imperative mode only its name tells.
+bool IsGradient(const proto::OpDesc& op) {
+  return op.forward_op() != 0 || op.type().ends_with("_grad");
+}
+
+// An op that has no gradient is a constant for the pass; a gradient op must not be: its derivative
+// would be missing without a word.
+bool Flows(const proto::OpDesc& op) {
+  return GetOp(op.type()).grad != nullptr || !OpView(op).Blocks().empty() || IsGradient(op);
+}
+
+void CheckDifferentiable(const Program& program, const proto::OpDesc& op) {
+  const bool blocks = !OpView(op).Blocks().empty();
+  // What the gradient of a block popped from a stack is not followed further.
+  OPSTEP_CHECK(!(blocks && IsGradient(op)), "[", op.type(),
+               "] is the gradient of a loop or branch, which can be differentiated once only",
+               program.Place(op));
+  if (GetOp(op.type()).grad != nullptr) return;
+  OPSTEP_CHECK(!IsGradient(op), "[", op.type(),
+               "] is a gradient that has no gradient itself: its op can be differentiated once "
+               "only",
+               program.Place(op));
+  Fail("[", op.type(), "] has no gradient, but the loss depends on a parameter through it",
+       program.Place(op));
+}
+
+}  // namespace
 
 BlockGradient::BlockGradient(Program& program, int block, int target, BlockGradient* outer,
                              int outer_index)
@@ -17,7 +46,9 @@ BlockGradient::BlockGradient(Program& program, int block, int target, BlockGradi
     std::vector<std::string>& reads = reads_.emplace_back();
     std::vector<std::string>& writes = writes_.emplace_back();
     for (Arg& arg : InputArgs(ops_[i], block)) {
-      if (!arg.name.empty() && !arg.inner()) reads.push_back(std::move(arg.name));
+      // What only lends its shape has no gradient from there.
+      if (!arg.name.empty() && !arg.inner() && !arg.slot->shape_only)
+        reads.push_back(std::move(arg.name));
     }
     for (Arg& arg : OutputArgs(ops_[i], block)) {
       if (!arg.name.empty() && !arg.inner()) writes.push_back(std::move(arg.name));
@@ -65,8 +96,7 @@ void BlockGradient::FindPath(const std::set<Value>& sources, const std::set<Valu
     forward[i] = std::any_of(reads_[i].begin(), reads_[i].end(), [&](const std::string& name) {
       return depends.count({name, Version(name, i)}) != 0;
     });
-    const bool flows = GetOp(ops_[i].type()).grad != nullptr || !OpView(ops_[i]).Blocks().empty();
-    forward[i] = forward[i] && flows;
+    forward[i] = forward[i] && Flows(ops_[i]);
     if (!forward[i]) continue;
     for (const std::string& name : writes_[i]) {
       if (Differentiable(name)) depends.insert({name, Version(name, i + 1)});
@@ -81,9 +111,7 @@ void BlockGradient::FindPath(const std::set<Value>& sources, const std::set<Valu
           return leads.count(value) != 0 && depends.count(value) != 0;
         });
     if (!forward[i] || !reaches) continue;
-    OPSTEP_CHECK(GetOp(ops_[i].type()).grad != nullptr, "[", ops_[i].type(),
-                 "] has no gradient, but the loss depends on a parameter through it",
-                 program_.Place(ops_[i]));
+    CheckDifferentiable(program_, ops_[i]);
     on_path_[i] = true;
     for (const std::string& name : reads_[i]) {
       const Value value{name, Version(name, i)};
@@ -102,8 +130,7 @@ std::vector<std::string> BlockGradient::Reached(const std::vector<std::string>& 
         std::any_of(writes_[i].begin(), writes_[i].end(), [&](const std::string& name) {
           return leads.count({name, Version(name, i + 1)}) != 0 && Differentiable(name);
         });
-    const bool flows = GetOp(ops_[i].type()).grad != nullptr || !OpView(ops_[i]).Blocks().empty();
-    if (!reaches || !flows) continue;
+    if (!reaches || !Flows(ops_[i])) continue;
     for (const std::string& name : reads_[i]) {
       if (Differentiable(name)) leads.insert({name, Version(name, i)});
     }

@@ -25,12 +25,20 @@ void CompiledPlan::GiveBack(std::unique_ptr<Frame> frame) {
   frames_.push_back(std::move(frame));
 }
 
-std::vector<Tensor> CompiledPlan::Run(const std::vector<Feed>& feeds, Scope& scope) {
+void CompiledPlan::Run(std::span<void* const> feeds, Scope& scope, std::span<Tensor> fetched) {
   // A frame whose run fails is not used again.
   std::unique_ptr<Frame> frame = TakeFrame();
   frame->Run(feeds, scope);
-  std::vector<Tensor> fetched = frame->Fetch();
+  frame->Fetch(fetched);
   GiveBack(std::move(frame));
+}
+
+std::vector<Tensor> CompiledPlan::Run(const std::vector<Feed>& feeds, Scope& scope) {
+  std::vector<void*> memory;
+  memory.reserve(feeds.size());
+  for (const Feed& feed : feeds) memory.push_back(feed.tensor.data);
+  std::vector<Tensor> fetched(plan_->fetch_slots.size());
+  Run(memory, scope, fetched);
   return fetched;
 }
 

@@ -3,6 +3,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class CompiledPlan {
   const Plan& plan() const { return *plan_; }
   // Fetched tensors own their memory.
   std::vector<Tensor> Run(const std::vector<Feed>& feeds, Scope& scope);
+  // The same with the memory of the feeds in the plan's order, and with places for what is fetched.
+  void Run(std::span<void* const> feeds, Scope& scope, std::span<Tensor> fetched);
 
  private:
   std::unique_ptr<Frame> TakeFrame();

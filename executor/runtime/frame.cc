@@ -45,7 +45,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
   }
 }
 
-void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
+void Frame::Run(std::span<void* const> feeds, Scope& scope) {
   DisownAll();
   BindFeeds(feeds);
   std::vector<std::pair<uint32_t, Tensor>> made;
@@ -75,11 +75,11 @@ void Frame::Run(const std::vector<Feed>& feeds, Scope& scope) {
   }
 }
 
-std::vector<Tensor> Frame::Fetch() {
-  std::vector<Tensor> fetched;
-  for (const uint32_t slot : plan_->fetch_slots) {
+void Frame::Fetch(std::span<Tensor> fetched) {
+  for (size_t i = 0; i < plan_->fetch_slots.size(); ++i) {
+    const uint32_t slot = plan_->fetch_slots[i];
     Tensor& from = slots_[slot];
-    Tensor& to = fetched.emplace_back();
+    Tensor& to = fetched[i];
     if (plan_->slots[slot].storage == Storage::kStack) {
       to = static_cast<const TensorStack*>(from.data)->All(plan_->slots[slot].name,
                                                            plan_->slots[slot].type);
@@ -106,12 +106,10 @@ std::vector<Tensor> Frame::Fetch() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (plan_->slots[slot].storage == Storage::kReader) slots_[slot] = Tensor();
   }
-  return fetched;
 }
 
-void Frame::BindFeeds(const std::vector<Feed>& feeds) {
-  for (size_t i = 0; i < feeds.size(); ++i)
-    slots_[plan_->feed_slots[i]].data = feeds[i].tensor.data;
+void Frame::BindFeeds(std::span<void* const> feeds) {
+  for (size_t i = 0; i < feeds.size(); ++i) slots_[plan_->feed_slots[i]].data = feeds[i];
 }
 
 void Frame::BindFetches() {

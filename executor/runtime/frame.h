@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -17,10 +18,10 @@ class Frame final : public FrameEditor, public BlockRunner {
  public:
   explicit Frame(std::shared_ptr<const Plan> plan);
 
-  // Runs the plan once. Values are there until the next Run.
-  void Run(const std::vector<Feed>& feeds, Scope& scope);
+  // Runs the plan once, with the memory of what it is fed. Values are there until the next Run.
+  void Run(std::span<void* const> feeds, Scope& scope);
   // The fetched values of the latest run, each with memory of its own: once after a run.
-  std::vector<Tensor> Fetch();
+  void Fetch(std::span<Tensor> fetched);
 
   // One pass over a block's instructions: the loop that everything runs through.
   void RunBlock(int block, uint64_t iteration) override;
@@ -51,7 +52,7 @@ class Frame final : public FrameEditor, public BlockRunner {
     ~Level();
   };
 
-  void BindFeeds(const std::vector<Feed>& feeds);
+  void BindFeeds(std::span<void* const> feeds);
   // `made` gets the slots whose memory is new: nobody has written a value there.
   void BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made);
   // Memory for what the caller gets.

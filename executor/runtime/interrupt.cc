@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <thread>
 
@@ -21,6 +20,8 @@ void ForEach(const Plan& plan, void (*change)(std::atomic<uint8_t>&)) {
   }
 }
 
+}  // namespace
+
 // One thread, there only while there are runs: it sleeps 0.1 s at a time, never blocks on anything
 // but `mutex_`, and ends by itself after a second without runs. Never destroyed, so that a run on
 // another thread at process exit finds it intact.
@@ -31,32 +32,35 @@ class Ticker {
     return *ticker;
   }
 
-  void Add(const Plan& plan) {
+  void Add(ActiveRun& run) {
     const std::lock_guard lock(mutex_);
-    ++runs_[&plan].count;
+    run.forks_ = forks_;
+    run.next_ = runs_;
+    run.link_ = &runs_;
+    if (runs_) runs_->link_ = &run.next_;
+    runs_ = &run;
     if (alive_) return;
     alive_ = true;
     std::thread([this] { Loop(); }).detach();
   }
 
-  void Remove(const Plan& plan) {
+  void Remove(ActiveRun& run) {
     const std::lock_guard lock(mutex_);
-    const auto it = runs_.find(&plan);
-    if (--it->second.count == 0) runs_.erase(it);
+    if (run.forks_ != forks_) return;
+    *run.link_ = run.next_;
+    if (run.next_) run.next_->link_ = run.link_;
   }
 
  private:
-  struct Run {
-    int count = 0;
-    bool seen = false;
-  };
-
   Ticker() {
-    // The child of a fork has no ticker thread and no other run.
+    // The child of a fork has no ticker thread, and what is in the list may stand on the stacks of
+    // threads that it has not.
     pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
                    [] {
-                     Get().mutex_.unlock();
+                     Get().runs_ = nullptr;
+                     ++Get().forks_;
                      Get().alive_ = false;
+                     Get().mutex_.unlock();
                    });
   }
 
@@ -64,30 +68,29 @@ class Ticker {
     for (int idle = 0;;) {
       std::this_thread::sleep_for(100ms);
       const std::lock_guard lock(mutex_);
-      idle = runs_.empty() ? idle + 1 : 0;
+      idle = runs_ == nullptr ? idle + 1 : 0;
       if (idle == 10) {
         alive_ = false;
         return;
       }
-      for (auto& [plan, run] : runs_) {
+      for (ActiveRun* run = runs_; run != nullptr; run = run->next_) {
         // A run that has just begun is not asked yet.
-        if (run.seen)
-          ForEach(*plan,
+        if (run->seen_)
+          ForEach(run->plan_,
                   [](auto& watch) { watch.fetch_or(watch::kPoll, std::memory_order_relaxed); });
-        run.seen = true;
+        run->seen_ = true;
       }
     }
   }
 
   std::mutex mutex_;
-  std::map<const Plan*, Run> runs_;
+  ActiveRun* runs_ = nullptr;
+  uint32_t forks_ = 0;
   bool alive_ = false;
 };
 
-}  // namespace
-
-ActiveRun::ActiveRun(const Plan& plan) : plan_(plan) { Ticker::Get().Add(plan); }
-ActiveRun::~ActiveRun() { Ticker::Get().Remove(plan_); }
+ActiveRun::ActiveRun(const Plan& plan) : plan_(plan) { Ticker::Get().Add(*this); }
+ActiveRun::~ActiveRun() { Ticker::Get().Remove(*this); }
 
 void PollRun(const Plan& plan) {
   ForEach(plan, [](auto& watch) {

@@ -13,7 +13,13 @@ class ActiveRun {
   ActiveRun(const ActiveRun&) = delete;
 
  private:
+  friend class Ticker;
   const Plan& plan_;
+  bool seen_ = false;
+  // The ticker's list of runs, and how many forks it had seen.
+  uint32_t forks_ = 0;
+  ActiveRun* next_ = nullptr;
+  ActiveRun** link_ = nullptr;
 };
 
 // The answer to the ticker: clears its bits and calls PollInterrupt.

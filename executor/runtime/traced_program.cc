@@ -9,14 +9,7 @@ namespace {
 // Code that is run once and thrown away (notebook cells) must not pile up.
 constexpr size_t kMostCalls = 65536;
 
-}  // namespace
-
-uint32_t TracedProgram() {
-  static const uint32_t id = Program("imperative").id();
-  return id;
-}
-
-uint32_t NumberOfCall(const std::string& key) {
+uint32_t NumberOf(const std::string& key) {
   static std::mutex mutex;
   static auto* numbers = new std::unordered_map<std::string, uint32_t>;
   static uint32_t last = 0;
@@ -25,6 +18,19 @@ uint32_t NumberOfCall(const std::string& key) {
   const auto [it, added] = numbers->try_emplace(key);
   if (added) it->second = ++last;
   return it->second;
+}
+
+}  // namespace
+
+uint32_t TracedProgram() {
+  static const uint32_t id = Program("imperative").id();
+  return id;
+}
+
+void NumberCall(Program& program, const std::string& key) {
+  proto::ProgramDesc desc = program.desc();
+  desc.set_next_op_id(NumberOf(key));
+  program.Restore(desc);
 }
 
 void JoinTraced(Plan& plan) {

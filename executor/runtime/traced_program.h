@@ -13,8 +13,9 @@ namespace opstep {
 // The id of that one program.
 uint32_t TracedProgram();
 inline bool IsTraced(const Plan& plan) { return plan.program_id == TracedProgram(); }
-// The number of a call, as the id of its op: the same for the same key, whatever its shapes are.
-uint32_t NumberOfCall(const std::string& key);
+// Gives the op that the program is to have the number of a call as its id: the same for the same
+// key, whatever its shapes are.
+void NumberCall(Program& program, const std::string& key);
 // Makes the plan of a program with one op part of that one program.
 void JoinTraced(Plan& plan);
 

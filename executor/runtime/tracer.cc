@@ -1,6 +1,8 @@
 #include "runtime/tracer.h"
 
 #include <algorithm>
+#include <array>
+#include <memory_resource>
 #include <unordered_map>
 
 #include "ops/op.h"
@@ -31,12 +33,12 @@ std::vector<std::string> VarNames(const google::protobuf::RepeatedPtrField<proto
   return names;
 }
 
-void Record(const std::shared_ptr<const TracedOp>& op, const std::vector<ValuePtr>& inputs,
-            const std::vector<ValuePtr>& outputs, std::vector<uint32_t> input_writes) {
+void Record(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
+            std::span<const ValuePtr> outputs, std::vector<uint32_t> input_writes) {
   auto node = std::make_shared<TapeNode>();
   node->number = NextNumber();
   node->op = op;
-  node->inputs = inputs;
+  node->inputs.assign(inputs.begin(), inputs.end());
   for (const ValuePtr& input : inputs) node->wanted.push_back(input->differentiable());
   node->input_writes = std::move(input_writes);
   node->in_place.assign(outputs.size(), true);
@@ -68,10 +70,12 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   const OpDef& def = GetOp(op.type());
   auto traced = std::make_shared<TracedOp>();
   traced->id = NextNumber();
-  traced->has_gradient = def.grad != nullptr;
+  // Of a gradient without one the backward pass says so.
+  traced->has_gradient = def.grad != nullptr || op.type().ends_with("_grad");
   const std::vector<std::string> reads = VarNames(op.inputs()), writes = VarNames(op.outputs());
   std::vector<std::string> fetches;
   for (uint32_t i = 0; i < writes.size(); ++i) {
+    if (writes[i].empty()) continue;
     if (outputs[i].dtype == DType::kNone) {
       traced->made.push_back(i);
       fetches.push_back(writes[i]);
@@ -82,7 +86,7 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   }
   std::vector<FeedType> feeds;
   for (uint32_t i = 0; i < reads.size(); ++i) {
-    if (program->FindVarHere(0, reads[i]) != nullptr) continue;
+    if (reads[i].empty() || program->FindVarHere(0, reads[i]) != nullptr) continue;
     CreateVar(*program, reads[i], inputs[i], false);
     traced->fed.push_back(i);
     feeds.push_back({reads[i], inputs[i]});
@@ -95,33 +99,42 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   return traced;
 }
 
-std::vector<ValuePtr> RunTracedOp(const std::shared_ptr<const TracedOp>& op,
-                                  const std::vector<ValuePtr>& inputs,
-                                  std::vector<ValuePtr> outputs, bool record) {
+void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
+                 std::span<ValuePtr> outputs, bool record) {
   record = record && op->has_gradient &&
            std::any_of(inputs.begin(), inputs.end(),
                        [](const ValuePtr& input) { return input->differentiable(); });
-  std::vector<Feed> feeds;
+  // Few enough for the stack, as a rule.
+  std::array<std::byte, 1024> stack;
+  std::pmr::monotonic_buffer_resource memory(stack.data(), stack.size());
+  std::pmr::vector<void*> feeds(&memory);
   feeds.reserve(op->fed.size());
-  for (const uint32_t place : op->fed) feeds.push_back({"", inputs[place]->tensor()});
-  Scope scope;
-  for (const auto& [place, name] : op->written) {
-    // Borrowed: the plan's frame, which is kept, must not keep the memory of a model that has gone.
-    Tensor borrowed = outputs[place]->tensor();
-    borrowed.owner = nullptr;
-    scope.Set(name, std::move(borrowed));
-  }
+  for (const uint32_t place : op->fed) feeds.push_back(inputs[place]->tensor().data);
   std::vector<uint32_t> input_writes;
   if (record) {
+    input_writes.reserve(inputs.size());
     for (const ValuePtr& input : inputs)
       input_writes.push_back(input->buffer->writes.load(std::memory_order_relaxed));
   }
-  std::vector<Tensor> made = op->plan->Run(feeds, scope);
-  for (const auto& [place, name] : op->written)
-    outputs[place]->buffer->writes.fetch_add(1, std::memory_order_relaxed);
+  std::pmr::vector<Tensor> made(op->made.size(), &memory);
+  if (op->written.empty()) {
+    static Scope& none = *new Scope;  // the plan has nothing in it
+    op->plan->Run(feeds, none, made);
+  } else {
+    Scope scope;
+    for (const auto& [place, name] : op->written) {
+      // Borrowed: the plan's frame, which is kept, must not keep the memory of a model that has
+      // gone.
+      Tensor borrowed = outputs[place]->tensor();
+      borrowed.owner = nullptr;
+      scope.Set(name, std::move(borrowed));
+    }
+    op->plan->Run(feeds, scope, made);
+    for (const auto& [place, name] : op->written)
+      outputs[place]->buffer->writes.fetch_add(1, std::memory_order_relaxed);
+  }
   for (size_t i = 0; i < made.size(); ++i) outputs[op->made[i]] = MakeValue(std::move(made[i]));
   if (record) Record(op, inputs, outputs, std::move(input_writes));
-  return outputs;
 }
 
 // A long chain would otherwise be freed by as many calls inside each other.

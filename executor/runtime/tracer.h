@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,8 @@ struct RuntimeValue {
   std::shared_ptr<TapeNode> node;
   uint32_t output = 0;
   std::shared_ptr<RuntimeValue> gradient;
+  // The object that the language above shows it as, while there is one: that is its to change.
+  void* shown_as = nullptr;
 
   const Tensor& tensor() const { return buffer->tensor; }
   // Is its gradient wanted?
@@ -58,17 +61,16 @@ struct TracedOp {
 
 // Compiles an op that names its variables: equal names are the same value. `inputs`: the types of
 // the variables that it reads, in the op's order; `outputs`: of those that it writes into, with
-// dtype kNone for those that are to be made.
+// dtype kNone for those that are to be made. A variable named "" is not there.
 std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, proto::OpDesc op,
                                              const std::vector<VarType>& inputs,
                                              const std::vector<VarType>& outputs);
 
 // Runs it at once, through the run loop that everything runs through. `outputs`: values to write
-// into, null for those that are to be made; gives all of them. With `record`, what is needed for
+// into, null for those that are to be made, which it fills in. With `record`, what is needed for
 // gradients is kept.
-std::vector<ValuePtr> RunTracedOp(const std::shared_ptr<const TracedOp>& op,
-                                  const std::vector<ValuePtr>& inputs,
-                                  std::vector<ValuePtr> outputs, bool record);
+void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
+                 std::span<ValuePtr> outputs, bool record);
 
 // An op that ran, with the values that it saw. Values know the op that made them, and ops what they
 // read: what nobody can ask a gradient of any more is freed.
@@ -93,5 +95,10 @@ struct TapeNode {
 // made. The tape becomes a program to which the ops of AppendBackward are added, and those run as
 // one plan, which is kept for tapes of the same ops. Without `retain` the tape is released.
 std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, bool retain);
+
+// The gradients of `loss` for some values that it was computed from. With `record` the gradient ops
+// run one by one and are on the tape themselves, which is retained.
+std::vector<ValuePtr> RunGradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
+                                   bool retain, bool record);
 
 }  // namespace opstep

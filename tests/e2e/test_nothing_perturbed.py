@@ -108,6 +108,15 @@ SCRIPTS = {
         "6",
     ),
 }
+# Too slow for all of these: it is only watched.
+WATCHED = {
+    "both_modes/transformer": (
+        PROGRAMS / "digest_of.py",
+        str(EXAMPLES / "both_modes" / "transformer.py"),
+        "2",
+        "--imperative",
+    ),
+}
 
 
 def test_no_example_is_forgotten() -> None:
@@ -123,7 +132,7 @@ def script(request: pytest.FixtureRequest) -> str:
 
 @functools.cache
 def undisturbed(script: str) -> str:
-    command = [sys.executable, *map(str, SCRIPTS[script])]
+    command = [sys.executable, *map(str, (SCRIPTS | WATCHED)[script])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.split()[1]
 
@@ -136,7 +145,7 @@ def digest_with(
         await debugger.listen()
         try:
             run = Run(debugger)
-            program, *args = SCRIPTS[script]
+            program, *args = (SCRIPTS | WATCHED)[script]
             target = LaunchTarget(str(program), args=tuple(args), python=sys.executable)
             await debugger.launch(target, stop_on_entry=entry)
             await scenario(run)
@@ -151,6 +160,14 @@ def test_attached_and_idle(script: str) -> None:
     async def idle(run: Run) -> None:
         pass
 
+    assert digest_with(script, idle) == undisturbed(script)
+
+
+def test_a_transformer_line_by_line_attached_and_idle() -> None:
+    async def idle(run: Run) -> None:
+        pass
+
+    script = "both_modes/transformer"
     assert digest_with(script, idle) == undisturbed(script)
 
 

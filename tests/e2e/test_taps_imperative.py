@@ -55,7 +55,9 @@ def test_taps_of_a_file(tmp_path: Path) -> None:
     assert "tap line has ended: it has made its 3 records" in said.stderr
     assert said.stdout == plain.stdout  # not a bit of the parameters is another
     found = records(tmp_path / "logs")
-    by_tap = {name: [one for one in found if one["tap"] == name] for name in counts(tmp_path / "logs")}
+    by_tap = {
+        name: [one for one in found if one["tap"] == name] for name in counts(tmp_path / "logs")
+    }
     assert {name: len(rows) for name, rows in by_tap.items()} == {
         "type": STEPS, "named": STEPS // 5, "line": 3, "large": STEPS - 15, "gradient": STEPS,
         "nan": 1,

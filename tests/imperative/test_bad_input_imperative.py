@@ -106,7 +106,9 @@ CASES = [
     Case("function", lambda t: layers.relu(t.v), f"[relu] X must be a value, not {NO_VALUE}"),
     Case("list", lambda t: layers.concat([t.x, t.v]), NO_VALUE),
     Case("fc(variable)", lambda t: t.net(t.v), NO_VALUE),
-    Case("out=", lambda t: ops.assign(t.x, out=t.v), "an output must be a value or a name, not 'v'"),
+    Case(
+        "out=", lambda t: ops.assign(t.x, out=t.v), "an output must be a value or a name, not 'v'"
+    ),
     Case("cond", lambda t: layers.cond(t.v > 0, lambda: t.x, lambda: t.x), NO_VALUE),
     Case("index", lambda t: t.x[t.rows], "a runtime value and a variable of a program do not go"),
     Case("to_variable", lambda t: to_variable(t.v), "'v' is a variable of a program", "outside"),
@@ -147,7 +149,7 @@ CASES = [
     Case("fc alone", lambda t: layers.fc(t.x, 3), "'fc.w' would be made anew at each call"),
     Case("an array", lambda t: t.net(X), "[fc] takes a value, not ndarray: make it one with"),
     Case("other sizes", lambda t: t.other_sizes(), "its inputs must keep their sizes"),
-    Case("no forward", lambda t: Empty()(t.x), "Empty has no forward: define what it computes"),
+    Case("no forward", lambda t: Empty()(t.x), "Empty has no forward(): define what the layer"),
     Case("no super", lambda t: Hasty(), "Hasty: call super().__init__() before setting 'fc'"),
     Case("load", lambda t: t.net.load_state_dict({"fc.w": X}), "Net has no 'fc.w' to load"),
     # Numbers, arrays and shapes.

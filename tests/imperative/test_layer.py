@@ -172,3 +172,35 @@ def test_the_same_layer_adds_itself_to_a_program() -> None:
     net.share(scope)
     (compiled,) = opstep.Executor().run(main, {"x": X}, [out], scope)
     assert compiled.tobytes() == now.tobytes()
+
+
+def test_a_layer_without_forward_says_so() -> None:
+    class Empty(imperative.Layer):
+        pass
+
+    with (
+        imperative.guard(),
+        pytest.raises(opstep.Error, match=r"^Empty has no forward\(\): define"),
+    ):
+        Empty()(to_variable(X))
+
+
+def test_layers_in_a_plain_list_would_be_lost() -> None:
+    class Lost(imperative.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = [imperative.FC(2)]
+
+    with pytest.raises(opstep.Error, match=r"Lost: 'blocks' has layers in a list.*LayerList"):
+        Lost()
+
+
+def test_a_wrong_attribute_gets_a_suggestion() -> None:
+    net = made()
+    with pytest.raises(AttributeError, match=r"Net has no attribute 'scal'; did you mean 'scale'"):
+        net.scal  # noqa: B018
+    assert not hasattr(net, "nothing")
+    del net.scale
+    assert "scale" not in net.state_dict()
+    net.hidden = None
+    assert "hidden.w" not in net.state_dict()

@@ -175,3 +175,38 @@ def test_minimize_is_backward_and_step() -> None:
         results.append(model.state_dict())
     assert all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
     assert all(p.gradient is None for p in model.parameters())
+
+
+def test_minimize_changes_nothing_but_what_it_was_told() -> None:
+    """Two losses over two layers, as in a GAN: what one step leaves does not reach the other."""
+    with imperative.guard():
+        first, second = imperative.FC(3), imperative.FC(1)
+        x = imperative.to_variable(np.ones((2, 3), np.float32))
+        layers.mean(second(first(x))).backward()
+        kept = [p.gradient.numpy().copy() for p in first.parameters()]
+        values = [p.numpy().copy() for p in first.parameters()]
+        loss = layers.mean(second(first(x)))
+        changed = optimizer.SGD(0.1).minimize(loss, parameters=second.parameters())
+        assert [p.name for p, _ in changed] == ["fc.w", "fc.b"]
+        for p, gradient, value in zip(first.parameters(), kept, values, strict=True):
+            assert np.array_equal(p.gradient.numpy(), gradient)
+            assert np.array_equal(p.numpy(), value)
+        assert all(p.gradient is None for p in second.parameters())
+
+
+def test_no_gradient_passes_what_is_detached() -> None:
+    def loss_of_both(x: Any) -> Any:
+        return layers.mean(x * x.detach())
+
+    array = np.array([1.0, 2.0], np.float32)
+    with imperative.guard():
+        x = imperative.to_variable(array, stop_gradient=False)
+        loss_of_both(x).backward()
+        now = x.gradient.numpy()
+    main = opstep.Program()
+    with opstep.program_guard(main, opstep.Program()):
+        fed = layers.data("x", [2])
+        fed.stop_gradient = False
+        ((_, gradient),) = opstep.append_backward(loss_of_both(fed), [fed])
+    (compiled,) = opstep.Executor().run(main, {"x": array}, [gradient])
+    assert compiled.tobytes() == now.tobytes() == (array / 2).tobytes()

@@ -25,6 +25,7 @@ void BindFiles(py::module_& m);
 void BindRecords(py::module_& m);
 void BindSources(py::module_& m);
 void BindReaders(py::module_& m);
+void BindLayers(py::module_& m);
 void BindLoops(py::module_& m);
 void BindExecutor(py::module_& m);
 void BindTracing(py::module_& m);
@@ -35,10 +36,14 @@ void BindDebug(py::module_& m);
 // errors.cc: the interpreter is going away, so nobody may ask for the GIL any more.
 bool Finalizing();
 
-// errors.cc: is it a Ctrl-C that ends the run? Needs the GIL.
+// errors.cc: is it a Ctrl-C, or sys.exit(), that ends the run? Needs the GIL.
 bool IsInterruption(const py::error_already_set& error);
 // errors.cc: ends the run, on whose thread Python's error is to be raised. Needs the GIL.
 [[noreturn]] void ThrowInterrupted(py::error_already_set error);
+
+// errors.cc: an Error that holds `sentence` and is raised on this thread next comes from `cause`.
+// Needs the GIL.
+void KeepCause(std::string sentence, py::object cause);
 
 // errors.cc: gives up the GIL while it lives. A daemon thread whose run outlasts the interpreter
 // sleeps here until the process ends: Python would end the thread amid our stack, which aborts.
@@ -81,8 +86,8 @@ std::vector<SourceFrame> UserStack();
 std::vector<py::object> UserFrames();
 // The same as indexes of the program's frames.
 void SetUserStack(Program& program, proto::OpDesc& op);
-// Bytes that are the same whenever those frames are at the same places of their code.
-void AppendStackKey(std::string& key);
+// A number that is the same whenever those frames are at the same places of their code.
+uint64_t UserStackNumber();
 // " (train.py:41)", for the end of error sentences.
 std::string UserPlace();
 

@@ -25,6 +25,22 @@ void Keep(py::error_already_set error) {
   pending = new py::error_already_set(std::move(error));
 }
 
+// What made Python code inside a run fail, and the sentence that tells of it. A pointer for the
+// same reason.
+struct Cause {
+  std::string sentence;
+  py::object error;
+};
+thread_local Cause* cause = nullptr;
+
+void Raise(const py::object& type, const Error& error) {
+  const py::object made = type(error.what());
+  if (cause && std::string_view(error.what()).find(cause->sentence) != std::string_view::npos)
+    PyException_SetCause(made.ptr(), cause->error.release().ptr());
+  delete std::exchange(cause, nullptr);
+  PyErr_SetObject(type.ptr(), made.ptr());
+}
+
 bool OnMainThread() { return pthread_self() == main_thread.load(std::memory_order_relaxed); }
 
 void PollSignals() {
@@ -51,12 +67,17 @@ void Translate(std::exception_ptr error) {
 }  // namespace
 
 bool IsInterruption(const py::error_already_set& error) {
-  return OnMainThread() && error.matches(PyExc_KeyboardInterrupt);
+  return OnMainThread() && !error.matches(PyExc_Exception);
 }
 
 void ThrowInterrupted(py::error_already_set error) {
   Keep(std::move(error));
   throw Interrupted();
+}
+
+void KeepCause(std::string sentence, py::object error) {
+  delete cause;
+  cause = new Cause{std::move(sentence), std::move(error)};
 }
 
 bool Finalizing() {
@@ -89,7 +110,7 @@ void BindErrors(py::module_& m) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const Error& e) {
-      py::set_error(error, e.what());
+      Raise(error, e);
     }
   });
   py::register_exception_translator(&Translate);

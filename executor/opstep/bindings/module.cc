@@ -13,6 +13,7 @@ PYBIND11_MODULE(_core, m) {
   BindRecords(m);
   BindSources(m);
   BindReaders(m);
+  BindLayers(m);
   BindLoops(m);
   BindExecutor(m);
   BindValues(m);

@@ -1,7 +1,7 @@
 // Readers that Python code feeds, and what Python has to say of reader variables.
 #include "data/waiting.h"
 #include "ops/foreign_reader.h"
-#include "opstep/bindings/bindings.h"
+#include "opstep/bindings/callback.h"
 #include "runtime/hook.h"
 
 namespace opstep::python {
@@ -17,7 +17,7 @@ class PythonSource final : public Source {
   explicit PythonSource(int64_t number) {
     OPSTEP_CHECK(lookup != nullptr, "the package opstep was not imported");
     Locked([&] {
-      object_ = py::reinterpret_borrow<py::object>(lookup)(number);
+      object_ = Invoke(py::reinterpret_borrow<py::object>(lookup), py::make_tuple(number));
       for (const py::handle field : object_.attr("fields")) {
         const auto parts = py::cast<py::tuple>(field);
         fields_.push_back(
@@ -39,13 +39,13 @@ class PythonSource final : public Source {
   const std::vector<SourceField>& fields() const override { return fields_; }
 
   void Restart(uint64_t pass) override {
-    Locked([&] { object_.attr("start")(pass); });
+    Locked([&] { Invoke(object_.attr("start"), py::make_tuple(pass)); });
   }
 
   bool Next(SourceRecord& record) override {
     bool any = false;
     Locked([&] {
-      const py::object values = object_.attr("next")();
+      const py::object values = Invoke(object_.attr("next"), py::tuple());
       any = !values.is_none();
       if (!any) return;
       record.clear();
@@ -75,31 +75,7 @@ class PythonSource final : public Source {
  private:
   template <typename F>
   static void Locked(F&& call) {
-    OPSTEP_CHECK(!Finalizing(), "Python is ending");
-    const py::gil_scoped_acquire gil;
-    try {
-      call();
-    } catch (py::error_already_set& error) {
-      if (IsInterruption(error)) ThrowInterrupted(std::move(error));
-      throw Error(Text(error));
-    }
-  }
-
-  // "the reader's code raised ValueError: … (train.py:12)", unless it is a sentence of ours.
-  static std::string Text(const py::error_already_set& error) {
-    const std::string what = py::cast<std::string>(py::str(error.value()));
-    const std::string kind = py::cast<std::string>(error.type().attr("__name__"));
-    if (error.matches(py::module_::import("opstep._core").attr("Error"))) return what;
-    std::string place;
-    py::object trace = error.trace();
-    while (trace && !trace.is_none()) {
-      const py::object code = trace.attr("tb_frame").attr("f_code");
-      const auto file = py::cast<std::string>(code.attr("co_filename"));
-      place = Cat(" (", file.substr(file.find_last_of('/') + 1), ":",
-                  py::cast<int>(trace.attr("tb_lineno")), ")");
-      trace = trace.attr("tb_next");
-    }
-    return Cat("the reader's code raised ", kind, what.empty() ? "" : ": ", what, place);
+    CallPython("the reader's code", std::forward<F>(call));
   }
 
   py::object object_;

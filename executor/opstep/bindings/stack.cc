@@ -1,6 +1,8 @@
 // Which lines of the user's Python led to a call.
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <memory_resource>
 #include <unordered_map>
 
 #include "opstep/bindings/bindings.h"
@@ -12,6 +14,9 @@ constexpr size_t kMaxFrames = 100;
 // Code that is run once and thrown away (notebook cells) must not pile up.
 constexpr size_t kMaxCode = 8192;
 constexpr size_t kMaxPrograms = 64;
+constexpr size_t kMaxCalls = 65536;
+// Of all frames, also of those that are not the user's.
+constexpr size_t kMaxWalk = 4 * kMaxFrames;
 
 struct Code {
   py::object keep;      // the key is its address
@@ -32,6 +37,32 @@ using FrameIndexes = std::unordered_map<uint64_t, uint32_t>;
 std::unordered_map<uint32_t, FrameIndexes>& Interned() {
   static auto* interned = new std::unordered_map<uint32_t, FrameIndexes>;
   return *interned;
+}
+
+// Stacks as a tree: (number of the stack around, number of the code, place in it) → its number.
+struct Call {
+  uint64_t around;
+  uint32_t code;
+  uint32_t place;
+  bool operator==(const Call&) const = default;
+};
+struct HashCall {
+  size_t operator()(const Call& call) const {
+    uint64_t hash = call.around * 0x9e3779b97f4a7c15u ^ (uint64_t{call.code} << 32 | call.place);
+    hash *= 0xd6e8feb86659fd93u;
+    return hash ^ hash >> 32;
+  }
+};
+std::unordered_map<Call, uint64_t, HashCall>& Calls() {
+  static auto* calls = new std::unordered_map<Call, uint64_t, HashCall>;
+  return *calls;
+}
+// Rises when what threads remember of their stacks does not hold any more.
+uint64_t forgotten = 0;
+
+void ForgetCode() {
+  Cache().clear();
+  ++forgotten;
 }
 
 std::vector<std::string>& PackageFolders() {
@@ -72,7 +103,7 @@ std::string ToText(const py::object& text) {
 const Code& Look(PyCodeObject* code) {
   auto& cache = Cache();
   if (const auto it = cache.find(code); it != cache.end()) return it->second;
-  if (cache.size() >= kMaxCode) Cache().clear();
+  if (cache.size() >= kMaxCode) ForgetCode();
   static uint32_t numbers = 0;
   Code entry;
   entry.number = ++numbers;
@@ -151,11 +182,72 @@ void SetUserStack(Program& program, proto::OpDesc& op) {
   });
 }
 
-void AppendStackKey(std::string& key) {
-  ForEachUserFrame([&](const Code& code, PyFrameObject* frame) {
-    const uint64_t place = uint64_t{code.number} << 32 | PlaceIn(frame);
-    key.append(reinterpret_cast<const char*>(&place), sizeof place);
-  });
+uint64_t UserStackNumber() {
+  // What the thread saw last, outermost first: most often all but the innermost frames are as they
+  // were. The codes are alive: they are in the cache.
+  struct Seen {
+    PyCodeObject* code;
+    uint32_t number;
+    uint32_t place;
+    bool user;
+    uint64_t stack;
+  };
+  thread_local std::vector<Seen> kept;
+  thread_local uint64_t remembered = 0;
+  std::array<std::byte, 4096> memory;
+  std::pmr::monotonic_buffer_resource few(memory.data(), memory.size());
+  std::pmr::vector<std::pair<PyCodeObject*, uint32_t>> walk(&few);
+  walk.reserve(64);
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame && walk.size() < kMaxWalk) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    Py_DECREF(code);  // the frame has it
+    walk.emplace_back(code, PlaceIn(frame));
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  if (Calls().size() >= kMaxCalls) {
+    Calls().clear();
+    ++forgotten;
+  }
+  // Python's code, which looking at a frame may run, may come here again.
+  std::vector<Seen> seen = std::move(kept);
+  if (remembered != forgotten) seen.clear();
+  remembered = forgotten;
+  bool same = true;
+  uint64_t stack = 0;
+  for (size_t i = 0; i < walk.size(); ++i) {
+    const auto [code, place] = walk[walk.size() - 1 - i];
+    if (i == seen.size()) {
+      const Code& known = Look(code);
+      seen.push_back({code, known.number, place, known.user, 0});
+      same = false;
+    } else if (Seen& last = seen[i]; last.code != code) {
+      const Code& known = Look(code);
+      last = {code, known.number, place, known.user, 0};
+      same = false;
+    } else if (last.user && last.place != place) {
+      last.place = place;
+      same = false;
+    }
+    Seen& now = seen[i];
+    if (!same && now.user) {
+      static uint64_t numbers = 0;
+      const auto [it, added] = Calls().try_emplace({stack, now.number, now.place});
+      if (added) it->second = ++numbers;
+      now.stack = it->second;
+    } else if (!same) {
+      now.stack = stack;
+    }
+    stack = now.stack;
+  }
+  // The numbers of frames further in were those of another stack around them.
+  seen.resize(walk.size());
+  kept = std::move(seen);
+  return stack;
 }
 
 std::string UserPlace() {
@@ -168,11 +260,11 @@ std::string UserPlace() {
 void BindStack(py::module_& m) {
   m.def("hide_frames_below", [](std::string folder) {
     PackageFolders().push_back(std::move(folder));
-    Cache().clear();
+    ForgetCode();
   });
   m.def("set_file_namer", [](py::object namer) {
     FileNamer() = std::move(namer);
-    Cache().clear();
+    ForgetCode();
   });
   m.def("user_stack", [] {
     py::list out;

@@ -2,14 +2,16 @@
 #include "opstep/bindings/trace_call.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <span>
+#include <memory_resource>
 #include <unordered_map>
 #include <utility>
 
 #include "debug/doorbell.h"
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
+#include "opstep/bindings/trace_key.h"
 #include "opstep/bindings/values.h"
 #include "runtime/traced_program.h"
 
@@ -17,88 +19,20 @@ namespace opstep::python {
 namespace {
 
 constexpr size_t kCachedOps = 8192;
-// Larger arrays among the attributes are not compared: such an op is compiled at every call.
-constexpr py::ssize_t kLargestKey = 4096;
 
 // Leaked, and used under the GIL only.
-std::unordered_map<std::string, std::shared_ptr<const TracedOp>>& Cache() {
-  static auto* cache = new std::unordered_map<std::string, std::shared_ptr<const TracedOp>>;
+LatestCache<std::shared_ptr<const TracedOp>>& Cache() {
+  static auto* cache = new LatestCache<std::shared_ptr<const TracedOp>>(kCachedOps);
   return *cache;
 }
 
 // The op that this thread runs, and what it reads.
 struct Running {
   const TracedOp* op;
-  const std::vector<ValuePtr>& inputs;
+  const std::span<const ValuePtr> inputs;
   const Running* const before;
 };
 thread_local const Running* running = nullptr;
-thread_local bool recording = true;
-// opstep.debug.breakpoint() was called.
-thread_local bool stop_next = false;
-
-void Append(std::string& key, const void* bytes, size_t size) {
-  key.append(static_cast<const char*>(bytes), size);
-}
-
-void AppendText(std::string& key, std::string_view text) {
-  const size_t size = text.size();
-  Append(key, &size, sizeof size);
-  key += text;
-}
-
-void AppendText(std::string& key, PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
-  if (!bytes) throw py::error_already_set();
-  AppendText(key, {bytes, static_cast<size_t>(size)});
-}
-
-// Bytes that tell an attribute's value; false when there are too many.
-bool AppendAttr(std::string& key, PyObject* value) {
-  if (PyBool_Check(value) || value == Py_None) {
-    key += value == Py_True ? 'T' : value == Py_False ? 'F' : 'N';
-  } else if (PyLong_Check(value)) {
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (overflow) return false;
-    key += 'i';
-    Append(key, &number, sizeof number);
-  } else if (PyFloat_Check(value)) {
-    const double number = PyFloat_AS_DOUBLE(value);
-    key += 'f';
-    Append(key, &number, sizeof number);
-  } else if (PyUnicode_Check(value)) {
-    key += 's';
-    AppendText(key, value);
-  } else if (PyList_Check(value) || PyTuple_Check(value)) {
-    const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
-    key += '[';
-    Append(key, &size, sizeof size);
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      if (!AppendAttr(key, PySequence_Fast_GET_ITEM(value, i))) return false;
-    }
-  } else if (IsValue(value)) {
-    return AppendAttr(key, py::handle(value).attr("numpy")().ptr());
-  } else if (py::isinstance<py::array>(value)) {
-    const auto array = py::reinterpret_borrow<py::array>(value);
-    if (array.nbytes() > kLargestKey) return false;
-    key += 'a';
-    AppendText(key, py::str(static_cast<py::object>(array.dtype())).ptr());
-    AppendText(key, py::repr(array.attr("shape")).ptr());
-    key += std::string(array.attr("tobytes")().cast<py::bytes>());
-  } else {
-    key += 'r';
-    AppendText(key, py::repr(value).ptr());
-  }
-  return true;
-}
-
-void AppendType(std::string& key, const Tensor& tensor) {
-  key += static_cast<char>(tensor.dtype);
-  key += static_cast<char>(tensor.dims.rank());
-  Append(key, tensor.dims.begin(), sizeof(int64_t) * static_cast<size_t>(tensor.dims.rank()));
-}
 
 bool IsMany(PyObject* value) { return PyList_Check(value) || PyTuple_Check(value); }
 
@@ -124,67 +58,70 @@ std::string KindOf(py::handle value) {
 // One call of an op's function.
 class Call {
  public:
-  // Of `attrs` and `name`, null and "" stand for none.
-  Call(const OpDef& def, PyObject* attrs, std::string name)
-      : def_(def), attrs_(attrs), name_(std::move(name)) {}
+  Call(const OpDef& def, const Given& given) : def_(def), given_(given) {}
 
-  // What the slots are given; null for nothing.
-  std::vector<py::object> Run(std::span<PyObject* const> inputs,
-                              std::span<PyObject* const> outputs) {
+  py::object Run(bool gives_many) {
     try {
-      Take(inputs, outputs);
+      Take();
     } catch (const Error& error) {
       Fail("[", def_.schema.type, "] ", error.what(), UserPlace());
     }
     const std::shared_ptr<const TracedOp> op = Find();
-    std::vector<ValuePtr> results = Run(op);
-    std::vector<py::object> made = std::move(targets_);
-    for (const uint32_t place : op->made) made[place] = ToPython(std::move(results[place]));
-    return made;
+    Run(op);
+    const auto result = [&](size_t i) {
+      return targets_[i] && !PyUnicode_Check(targets_[i].ptr()) ? targets_[i]
+                                                                : ToPython(std::move(outputs_[i]));
+    };
+    if (outputs_.size() == 1 && !gives_many) return result(0);
+    if (outputs_.empty()) return py::none();
+    py::tuple all(outputs_.size());
+    for (size_t i = 0; i < outputs_.size(); ++i) all[i] = result(i);
+    return all;
   }
 
  private:
-  void Take(std::span<PyObject* const> inputs, std::span<PyObject* const> outputs) {
-    const OpDef* def = &def_;
-    key_.reserve(256);
-    inputs_.reserve(4);
-    Append(key_, &def, sizeof def);
-    AppendText(key_, name_);
-    stop_ = std::exchange(stop_next, false);
-    key_ += stop_ ? '!' : '.';
-    given_ = inputs;
-    for (size_t s = 0; s < inputs.size(); ++s) {
+  void Take() {
+    key_.Add(&def_);
+    key_.AddText(given_.scope);
+    key_.AddText(given_.name);
+    stop_ = std::exchange(ThisThread().stop_next, false);
+    key_.Add(stop_);
+    inputs_.reserve(given_.inputs.size());
+    in_counts_.reserve(given_.inputs.size());
+    for (size_t s = 0; s < given_.inputs.size(); ++s) {
       const size_t before = inputs_.size();
-      if (inputs[s] && inputs[s] != Py_None)
-        ForEachItem(inputs[s], [&](PyObject* item) { Input(s, item); });
+      PyObject* const input = given_.inputs[s];
+      if (input && input != Py_None) ForEachItem(input, [&](PyObject* item) { Input(s, item); });
       in_counts_.push_back(static_cast<uint32_t>(inputs_.size() - before));
-      Append(key_, &in_counts_.back(), sizeof in_counts_.back());
+      key_.Add(in_counts_.back());
     }
-    for (size_t s = 0; s < def_.schema.outputs.size(); ++s) {
+    const std::vector<SlotSchema>& slots = def_.schema.outputs;
+    outputs_.reserve(slots.size());
+    targets_.reserve(slots.size());
+    out_counts_.reserve(slots.size());
+    for (size_t s = 0; s < slots.size(); ++s) {
       const size_t before = outputs_.size();
-      if (s < outputs.size() && outputs[s]) {
-        ForEachItem(outputs[s], [&](PyObject* item) { Output(item); });
-      } else if (!def_.schema.outputs[s].optional) {
-        const int64_t count = def_.schema.outputs[s].variadic ? CountOutputs(s) : 1;
+      if (s < given_.outputs.size() && given_.outputs[s]) {
+        ForEachItem(given_.outputs[s], [&](PyObject* item) { Output(item); });
+      } else if (!slots[s].optional) {
+        const int64_t count = slots[s].variadic ? CountOutputs(s) : 1;
         for (int64_t i = 0; i < count; ++i) Output(nullptr);
       }
       out_counts_.push_back(static_cast<uint32_t>(outputs_.size() - before));
-      Append(key_, &out_counts_.back(), sizeof out_counts_.back());
+      key_.Add(out_counts_.back());
     }
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t at = 0;
-    key_ += static_cast<char>(attrs_ ? PyDict_GET_SIZE(attrs_) : 0);
-    while (attrs_ && PyDict_Next(attrs_, &at, &key, &value)) {
-      AppendText(key_, key);
-      cached_ = AppendAttr(key_, value) && cached_;
+    key_.Add(given_.attrs.size());
+    for (const auto& [name, value] : given_.attrs) {
+      key_.AddText(name);
+      cached_ = key_.AddAttr(value) && cached_;
     }
-    AppendStackKey(key_);
+    key_.Add(UserStackNumber());
   }
 
   // A number becomes a tensor of the dtype of the first value.
   DType Like() const {
     DType like = DType::kNone;
-    for (PyObject* value : given_) {
+    for (PyObject* value : given_.inputs) {
       if (!value) continue;
       ForEachItem(value, [&](PyObject* item) {
         if (like == DType::kNone && IsValue(item)) like = CoreOf(item)->tensor().dtype;
@@ -194,23 +131,19 @@ class Call {
   }
 
   void Input(size_t slot, PyObject* item) {
-    ValuePtr value;
-    if (IsValue(item)) {
-      value = CoreOf(item);
-    } else {
-      value = MakeValue(Number(def_.schema.inputs[slot].name, item));
-    }
-    AppendPlace(value);
-    AppendType(key_, value->tensor());
-    AppendText(key_, value->name);
+    ValuePtr value =
+        IsValue(item) ? CoreOf(item) : MakeValue(Number(def_.schema.inputs[slot].name, item));
+    AddValue(*value);
     inputs_.push_back(std::move(value));
   }
 
-  // Which of the inputs so far is the same value: those are one variable.
-  void AppendPlace(const ValuePtr& value) {
-    const auto same = std::find(inputs_.begin(), inputs_.end(), value);
-    const auto place = static_cast<uint32_t>(same - inputs_.begin());
-    Append(key_, &place, sizeof place);
+  void AddValue(const RuntimeValue& value) {
+    // Which of the inputs so far is the same value: those are one variable.
+    const auto same = std::find_if(inputs_.begin(), inputs_.end(),
+                                   [&](const ValuePtr& other) { return other.get() == &value; });
+    key_.Add(static_cast<uint32_t>(same - inputs_.begin()));
+    key_.AddType(value.tensor());
+    key_.AddText(value.name);
   }
 
   Tensor Number(const std::string& slot, PyObject* item) const {
@@ -232,55 +165,54 @@ class Call {
   }
 
   void Output(PyObject* item) {
+    targets_.push_back(py::reinterpret_borrow<py::object>(item));
     if (!item || PyUnicode_Check(item)) {
-      key_ += item ? 's' : 'o';
-      if (item) AppendText(key_, item);
-      targets_.push_back(py::reinterpret_borrow<py::object>(item));
+      key_.Add(item ? 's' : 'o');
+      if (item) key_.AddText(item);
       outputs_.push_back(nullptr);
       return;
     }
     if (!IsValue(item)) Fail("an output must be a value or a name, not ", KindOf(item));
-    ValuePtr value = CoreOf(item);
-    OPSTEP_CHECK(!recording || value->stop_gradient, "it cannot write into ",
+    const ValuePtr& value = CoreOf(item);
+    OPSTEP_CHECK(!ThisThread().recording || value->stop_gradient, "it cannot write into ",
                  value->name.empty() ? "a value" : Cat("'", value->name, "'"),
                  " whose gradient is wanted: do that inside opstep.imperative.no_grad()");
-    key_ += 'v';
-    AppendPlace(value);
-    AppendType(key_, value->tensor());
-    AppendText(key_, value->name);
-    targets_.push_back(py::reinterpret_borrow<py::object>(item));
-    outputs_.push_back(std::move(value));
+    key_.Add('v');
+    AddValue(*value);
+    outputs_.push_back(value);
+  }
+
+  py::dict Attrs() const {
+    py::dict attrs;
+    for (const auto& [name, value] : given_.attrs) attrs[py::handle(name)] = py::handle(value);
+    return attrs;
   }
 
   int64_t CountOutputs(size_t slot) const {
-    const std::string& what = def_.schema.outputs[slot].name;
-    OPSTEP_CHECK(attrs_, "say how many ", what, " it gives");
-    const py::handle attrs(attrs_);
+    const py::dict attrs = Attrs();
     const py::object count = attrs.attr("get")("num_outputs", 0);
     if (PyLong_Check(count.ptr()) && count.cast<int64_t>() > 0) return count.cast<int64_t>();
     const py::object split = attrs.attr("get")("split", py::tuple());
-    OPSTEP_CHECK(py::len(split) > 0, "say how many ", what, " it gives");
+    OPSTEP_CHECK(py::len(split) > 0, "say how many ", def_.schema.outputs[slot].name, " it gives");
     return static_cast<int64_t>(py::len(split));
   }
 
   std::shared_ptr<const TracedOp> Find() {
-    auto& cache = Cache();
-    if (cached_) {
-      if (const auto it = cache.find(key_); it != cache.end()) return it->second;
-    }
-    std::shared_ptr<const TracedOp> made = Make();
-    if (cache.size() >= kCachedOps) cache.clear();
-    if (cached_) cache.emplace(key_, made);
-    return made;
+    if (!cached_) return Make();
+    std::shared_ptr<const TracedOp> found = Cache().Find(key_.view());
+    if (found) return found;
+    found = Make();
+    Cache().Put(key_.view(), found);
+    return found;
   }
 
   std::shared_ptr<const TracedOp> Make() {
     const std::string& type = def_.schema.type;
     auto program = std::make_shared<Program>("imperative");
-    NumberOps(*program);
+    NumberCall(*program, Cat(type, "\n", given_.scope, given_.name, "\n", UserStackNumber()));
     proto::OpDesc op;
     op.set_type(type);
-    op.set_name(name_.empty() ? type : name_);
+    op.set_name(Cat(given_.scope, given_.name.empty() ? type : given_.name));
     op.set_stop(stop_);
     SetUserStack(*program, op);
     std::vector<std::string> names;
@@ -316,61 +248,53 @@ class Call {
         const ValuePtr& value = outputs_[at];
         out_types.push_back(value == nullptr ? VarType{} : value->tensor().type());
         slot.add_vars(value != nullptr ? name_of(value, wish)
-                      : targets_[at]   ? fresh(targets_[at].cast<std::string>())
+                      : targets_[at]   ? fresh(py::cast<std::string>(targets_[at]))
                                        : fresh(wish));
       }
     }
     try {
-      if (attrs_) AddAttrs(py::reinterpret_borrow<py::dict>(attrs_), def_.schema, op);
+      AddAttrs(Attrs(), def_.schema, op);
     } catch (const Error& error) {
       Fail(error.what(), UserPlace());
     }
     return MakeTracedOp(std::move(program), std::move(op), in_types, out_types);
   }
 
-  // The op's id tells which call of the user's code it is.
-  void NumberOps(Program& program) const {
-    std::string key = Cat(def_.schema.type, "\n", name_, "\n");
-    AppendStackKey(key);
-    proto::ProgramDesc desc = program.desc();
-    desc.set_next_op_id(NumberOfCall(key));
-    program.Restore(desc);
-  }
-
-  std::vector<ValuePtr> Run(const std::shared_ptr<const TracedOp>& op) {
+  void Run(const std::shared_ptr<const TracedOp>& op) {
     const Running now{op.get(), inputs_, running};
     struct Back {
       ~Back() { running = running->before; }
     } back;
     running = &now;
+    const bool record = ThisThread().recording;
     const WithoutGil released;
     DoorbellAfterFork();
-    return RunTracedOp(op, inputs_, outputs_, recording);
+    RunTracedOp(op, inputs_, outputs_, record);
   }
 
   const OpDef& def_;
-  PyObject* const attrs_;
-  const std::string name_;
+  const Given& given_;
   bool stop_ = false;
-  std::span<PyObject* const> given_;
-  std::vector<ValuePtr> inputs_, outputs_;
-  std::vector<py::object> targets_;  // names, or Python's values to write into
-  std::vector<uint32_t> in_counts_, out_counts_;
-  std::string key_;
   bool cached_ = true;
+  // A call as most are needs no memory of the heap for what follows.
+  std::array<std::byte, 2048> stack_;
+  std::pmr::monotonic_buffer_resource memory_{stack_.data(), stack_.size()};
+  TraceKey key_{&memory_};
+  std::pmr::vector<ValuePtr> inputs_{&memory_}, outputs_{&memory_};
+  std::pmr::vector<py::object> targets_{&memory_};  // names, or values to write into, or null
+  std::pmr::vector<uint32_t> in_counts_{&memory_}, out_counts_{&memory_};
 };
 
 }  // namespace
 
-std::vector<py::object> TraceCall(const OpDef& def, std::span<PyObject* const> inputs,
-                                  std::span<PyObject* const> outputs, PyObject* attrs,
-                                  std::string name) {
-  return Call(def, attrs, std::move(name)).Run(inputs, outputs);
+py::object TraceCall(const OpDef& def, const Given& given, bool gives_many) {
+  return Call(def, given).Run(gives_many);
 }
 
-bool SetRecording(bool on) { return std::exchange(recording, on); }
-
-void StopNext() { stop_next = true; }
+Mode& ThisThread() {
+  thread_local Mode mode;
+  return mode;
+}
 
 bool NameInTrace(PyObject* value, uint32_t& program, std::string& name) {
   if (!running || !IsValue(value)) return false;

@@ -2,23 +2,35 @@
 
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
 
 namespace opstep::python {
 
-// Runs an op at once, with what its slots are given in the order of the schema: values, numbers,
-// names of outputs, lists of those, or null for nothing. `attrs` is a dict or null. Gives the
-// outputs. The plan is cached by all of that and the user's line.
-std::vector<py::object> TraceCall(const OpDef& def, std::span<PyObject* const> inputs,
-                                  std::span<PyObject* const> outputs, PyObject* attrs,
-                                  std::string name);
+// What a call gives to an op: for each slot, in the order of the schema, a value, a number, a name
+// of an output, a list of those, or null for nothing.
+struct Given {
+  std::span<PyObject* const> inputs;
+  std::span<PyObject* const> outputs;
+  std::span<const std::pair<PyObject*, PyObject*>> attrs;
+  // Begins with `scope`; of the op's type when there is none.
+  std::string_view scope, name;
+};
 
-// Is what gradients need kept on this thread? Gives what held before.
-bool SetRecording(bool on);
-// An attached debugger stops at this thread's next op.
-void StopNext();
+// Runs an op at once and gives its outputs, in a tuple where there may be several. The plan is
+// cached by all that is given and the user's line.
+py::object TraceCall(const OpDef& def, const Given& given, bool gives_many);
+
+// What holds for ops that this thread calls.
+struct Mode {
+  bool imperative = false;
+  bool recording = true;   // is what gradients need kept?
+  bool stop_next = false;  // opstep.debug.breakpoint() was called
+  std::string names;       // what the names of ops begin with
+};
+Mode& ThisThread();
 
 }  // namespace opstep::python

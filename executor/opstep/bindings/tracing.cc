@@ -1,99 +1,132 @@
 // Imperative mode: an op's function, called with values, runs the op at once.
+#include <array>
+
 #include "opstep/bindings/trace_call.h"
+#include "opstep/bindings/values.h"
 
 namespace opstep::python {
 namespace {
-
-// What opstep.context knows of this thread. Leaked, as all Python objects here.
-py::object& Context() {
-  static auto* context = new py::object;
-  return *context;
-}
-
-py::object FromContext(PyObject* name) {
-  PyObject* value = PyObject_GetAttr(Context().ptr(), name);
-  if (!value) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(value);
-}
 
 // An op type, as its function calls it.
 class OpTracer {
  public:
   explicit OpTracer(const std::string& type) : def_(GetOp(type)) {
-    for (const SlotSchema& slot : def_.schema.inputs) Add(slot, in_names_);
-    for (const SlotSchema& slot : def_.schema.outputs) {
-      Add(slot, out_names_);
-      many_ = many_ || slot.variadic;
-    }
-    for (const AttrSchema& attr : def_.schema.attrs)
+    const OpSchema& schema = def_.schema;
+    bool named = false;
+    for (const AttrSchema& attr : schema.attrs) {
+      Add(Argument::kAttr, attr.name, 0);
+      named = named || attr.name == "name";
       refused_ = refused_ || attr.type == AttrType::kBlock || attr.type == AttrType::kBlocks;
+    }
+    Add(Argument::kName, named ? "op_name" : "name", 0);
+    for (size_t s = 0; s < schema.outputs.size(); ++s) Add(Argument::kOutput, schema.outputs[s], s);
+    for (size_t s = 0; s < schema.inputs.size(); ++s) Add(Argument::kInput, schema.inputs[s], s);
+    for (const SlotSchema& slot : schema.outputs) many_ = many_ || slot.variadic;
     refused_ = refused_ || def_.role == OpRole::kFeed;
   }
 
   const OpDef& def() const { return def_; }
 
   // By name.
-  py::object operator()(const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
-                        std::string name) const {
-    const auto each = [](const std::vector<py::object>& names, const py::dict& dict) {
-      std::vector<PyObject*> values;
-      for (const py::object& key : names)
-        values.push_back(PyDict_GetItemWithError(dict.ptr(), key.ptr()));
-      return values;
-    };
-    return Run(each(in_names_, inputs), each(out_names_, outputs), attrs.ptr(), std::move(name));
+  py::object Run(const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
+                 std::string_view name) const {
+    std::vector<PyObject*> in(def_.schema.inputs.size()), out(def_.schema.outputs.size());
+    for (const Argument& argument : arguments_) {
+      if (argument.kind == Argument::kInput)
+        in[argument.slot] = PyDict_GetItemWithError(inputs.ptr(), argument.name);
+      if (argument.kind == Argument::kOutput)
+        out[argument.slot] = PyDict_GetItemWithError(outputs.ptr(), argument.name);
+    }
+    std::vector<std::pair<PyObject*, PyObject*>> given;
+    for (const auto& [key, value] : attrs) given.emplace_back(key.ptr(), value.ptr());
+    return Run({in, out, given, "", name});
   }
 
-  // Inputs only, by their order.
-  py::object RunInputs(std::span<PyObject* const> inputs) const {
-    static PyObject* const kNames = PyUnicode_InternFromString("names");
-    const py::object names = FromContext(kNames);
-    std::string name;
-    if (PyUnicode_GetLength(names.ptr()) != 0) name = names.cast<std::string>() + def_.schema.type;
-    return Run(inputs, {}, nullptr, std::move(name));
+  // By position and keywords, as a function is called; null for a call that is not a plain one.
+  py::object Run(PyObject* args, PyObject* keywords) const {
+    constexpr size_t kMost = 32;
+    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
+    const size_t n_in = def_.schema.inputs.size(), n_out = def_.schema.outputs.size();
+    if (count > n_in || n_in + n_out > kMost) return {};
+    std::array<PyObject*, kMost> slots{};
+    for (size_t i = 0; i < count; ++i)
+      slots[i] = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
+    std::array<std::pair<PyObject*, PyObject*>, kMost> attrs;
+    size_t n_attrs = 0;
+    std::string_view name;
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t at = 0;
+    while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
+      const Argument* argument = Find(key);
+      if (!argument) return {};
+      if (value == Py_None) continue;
+      if (argument->kind == Argument::kAttr) {
+        if (n_attrs == kMost) return {};
+        attrs[n_attrs++] = {key, value};
+      } else if (argument->kind == Argument::kName) {
+        Py_ssize_t size = 0;
+        const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
+        if (!text) return {};
+        name = {text, static_cast<size_t>(size)};
+      } else {
+        PyObject*& slot = slots[argument->slot + (argument->kind == Argument::kOutput ? n_in : 0)];
+        if (slot) return {};
+        slot = value;
+      }
+    }
+    const std::string_view scope = name.empty() ? std::string_view(ThisThread().names) : "";
+    return Run(
+        {{slots.data(), n_in}, {slots.data() + n_in, n_out}, {attrs.data(), n_attrs}, scope, name});
   }
 
- private:
-  py::object Run(std::span<PyObject* const> inputs, std::span<PyObject* const> outputs,
-                 PyObject* attrs, std::string name) const {
+  py::object Run(const Given& given) const {
     if (refused_) {
       Fail("[", def_.schema.type, "] is an op of programs only: ",
            def_.role == OpRole::kFeed ? "values are made with opstep.imperative.to_variable"
                                       : "in imperative mode Python's own code does that",
            UserPlace());
     }
-    std::vector<py::object> made = TraceCall(def_, inputs, outputs, attrs, std::move(name));
-    if (made.size() == 1 && !many_) return std::move(made[0]);
-    if (made.empty()) return py::none();
-    py::tuple all(made.size());
-    for (size_t i = 0; i < made.size(); ++i) all[i] = std::move(made[i]);
-    return all;
+    return TraceCall(def_, given, many_);
   }
 
-  void Add(const SlotSchema& slot, std::vector<py::object>& names) {
-    PyObject* name = PyUnicode_InternFromString(slot.name.c_str());
-    if (!name) throw py::error_already_set();
-    names.push_back(py::reinterpret_steal<py::object>(name));
-    refused_ = refused_ || slot.kind != proto::TENSOR || slot.captures || !slot.of_block.empty();
+ private:
+  // What a keyword says.
+  struct Argument {
+    enum Kind { kAttr, kName, kInput, kOutput } kind;
+    PyObject* name;  // interned, and leaked
+    size_t slot;
+  };
+
+  const Argument* Find(PyObject* key) const {
+    // Names that stand in code are interned.
+    for (const Argument& argument : arguments_) {
+      if (argument.name == key) return &argument;
+    }
+    return nullptr;
+  }
+
+  void Add(Argument::Kind kind, const std::string& name, size_t slot) {
+    PyObject* interned = PyUnicode_InternFromString(name.c_str());
+    if (!interned) throw py::error_already_set();
+    arguments_.push_back({kind, interned, slot});
+  }
+  void Add(Argument::Kind kind, const SlotSchema& schema, size_t slot) {
+    Add(kind, schema.name, slot);
+    refused_ =
+        refused_ || schema.kind != proto::TENSOR || schema.captures || !schema.of_block.empty();
   }
 
   const OpDef& def_;
-  std::vector<py::object> in_names_, out_names_;
+  std::vector<Argument> arguments_;
   bool many_ = false;
   bool refused_ = false;
 };
 
-// A method of two values, such as Value.__add__, that runs the op without a detour over Python.
-template <bool kReversed>
-PyObject* CallOperator(PyObject* capsule, PyObject* const* args, Py_ssize_t count) {
-  const auto& op = *static_cast<const OpTracer*>(PyCapsule_GetPointer(capsule, nullptr));
+// Calls a function of C++ for Python, which gets its errors.
+template <typename Function>
+PyObject* Guarded(Function function) {
   try {
-    OPSTEP_CHECK(count == 2, "an operator takes two values");
-    static PyObject* const kImperative = PyUnicode_InternFromString("imperative");
-    OPSTEP_CHECK(FromContext(kImperative).ptr() == Py_True, "[", op.def().schema.type,
-                 "] takes runtime values inside opstep.imperative.guard() only", UserPlace());
-    PyObject* const inputs[] = {args[kReversed ? 1 : 0], args[kReversed ? 0 : 1]};
-    return op.RunInputs(inputs).release().ptr();
+    return py::object(function()).release().ptr();
   } catch (py::error_already_set& error) {
     error.restore();
   } catch (...) {
@@ -102,41 +135,126 @@ PyObject* CallOperator(PyObject* capsule, PyObject* const* args, Py_ssize_t coun
   return nullptr;
 }
 
-// How it is called is said by METH_FASTCALL.
-PyCFunction AsCFunction(_PyCFunctionFast function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+// --- an op's function: what opstep.ops.OpFunction is a class of
+
+struct FunctionObject {
+  PyObject_HEAD const OpTracer* tracer;  // from the attribute `_tracer`, which the object keeps
+};
+
+PyObject* Interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+PyObject* CallFunction(PyObject* self, PyObject* args, PyObject* keywords) {
+  static PyObject* const kTracer = Interned("_tracer");
+  static PyObject* const kCall = Interned("_call");
+  return Guarded([&]() -> py::object {
+    if (ThisThread().imperative) {
+      const OpTracer*& tracer = reinterpret_cast<FunctionObject*>(self)->tracer;
+      if (!tracer) tracer = &py::handle(self).attr(py::handle(kTracer)).cast<const OpTracer&>();
+      if (py::object result = tracer->Run(args, keywords)) return result;
+    }
+    // A program's op, or what is to be said of a wrong call.
+    const py::object call = py::handle(self).attr(py::handle(kCall));
+    PyObject* result = PyObject_Call(call.ptr(), args, keywords);
+    if (!result) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(result);
+  });
 }
 
-py::object OperatorMethod(py::object tracer, bool reversed) {
-  static PyMethodDef plain{"operator", AsCFunction(&CallOperator<false>), METH_FASTCALL, nullptr};
-  static PyMethodDef turned{"operator", AsCFunction(&CallOperator<true>), METH_FASTCALL, nullptr};
-  // Leaked: operators are there for as long as the process is.
-  const py::capsule self(&tracer.release().cast<const OpTracer&>(),
-                         static_cast<void (*)(void*)>(nullptr));
-  const py::object function =
-      py::reinterpret_steal<py::object>(PyCFunction_New(reversed ? &turned : &plain, self.ptr()));
-  return py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
+void FreeObject(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
 }
+
+// --- what opstep.context knows of the thread
+
+template <typename F>
+void* Slot(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+PyObject* GetImperative(PyObject*, void*) { return PyBool_FromLong(ThisThread().imperative); }
+
+int SetImperative(PyObject*, PyObject* value, void*) {
+  const int on = value ? PyObject_IsTrue(value) : 0;
+  if (on >= 0) ThisThread().imperative = on != 0;
+  return on < 0 ? -1 : 0;
+}
+
+PyObject* GetNames(PyObject*, void*) {
+  const std::string& names = ThisThread().names;
+  return PyUnicode_FromStringAndSize(names.data(), static_cast<Py_ssize_t>(names.size()));
+}
+
+int SetNames(PyObject*, PyObject* value, void*) {
+  Py_ssize_t size = 0;
+  const char* text = value ? PyUnicode_AsUTF8AndSize(value, &size) : "";
+  if (text) ThisThread().names.assign(text, static_cast<size_t>(size));
+  return text ? 0 : -1;
+}
+
+py::object MakeType(const char* name, size_t size, PyType_Slot* slots) {
+  PyType_Spec spec{name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                   slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (!type) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(type);
+}
+
+py::object MakeFunctionType() {
+  static std::array<PyType_Slot, 3> slots{{
+      {Py_tp_call, Slot(&CallFunction)},
+      {Py_tp_dealloc, Slot(&FreeObject)},
+      {},
+  }};
+  return MakeType("opstep._core.OpFunction", sizeof(FunctionObject), slots.data());
+}
+
+py::object MakeModeType() {
+  static std::array<PyGetSetDef, 3> attributes{{
+      {"imperative", GetImperative, SetImperative, nullptr, nullptr},
+      {"names", GetNames, SetNames, nullptr, nullptr},
+      {},
+  }};
+  static std::array<PyType_Slot, 3> slots{{
+      {Py_tp_getset, attributes.data()},
+      {Py_tp_dealloc, Slot(&FreeObject)},
+      {},
+  }};
+  return MakeType("opstep._core.Mode", sizeof(PyObject), slots.data());
+}
+
+// By Operator.
+std::array<const OpTracer*, kOperators> operators{};
 
 }  // namespace
+
+PyObject* RunOperator(Operator which, PyObject* left, PyObject* right) {
+  return Guarded([&] {
+    const OpTracer& op = *operators[static_cast<size_t>(which)];
+    OPSTEP_CHECK(ThisThread().imperative, "[", op.def().schema.type,
+                 "] takes runtime values inside opstep.imperative.guard() only", UserPlace());
+    PyObject* const inputs[] = {left, right};
+    return op.Run({inputs, {}, {}, ThisThread().names, ""});
+  });
+}
 
 void BindTracing(py::module_& m) {
   py::class_<OpTracer>(m, "OpTracer")
       .def(py::init<const std::string&>())
-      .def("__call__", &OpTracer::operator())
-      .def("run_inputs",
-           [](const OpTracer& op, const py::tuple& inputs) {
-             const auto size = static_cast<size_t>(PyTuple_GET_SIZE(inputs.ptr()));
-             std::vector<PyObject*> all(op.def().schema.inputs.size());
-             OPSTEP_CHECK(size <= all.size(), "too many inputs");
-             for (size_t i = 0; i < size; ++i)
-               all[i] = PyTuple_GET_ITEM(inputs.ptr(), static_cast<Py_ssize_t>(i));
-             return op.RunInputs(all);
-           })
-      .def("operator_method", &OperatorMethod);
-  m.def("set_recording", &SetRecording);
-  m.def("stop_next", &StopNext);
-  m.def("set_context", [](py::object context) { Context() = std::move(context); });
+      .def("__call__",
+           py::overload_cast<const py::dict&, const py::dict&, const py::dict&, std::string_view>(
+               &OpTracer::Run, py::const_));
+  m.attr("OpFunction") = MakeFunctionType();
+  m.attr("Mode") = MakeModeType();
+  m.def("set_recording", [](bool on) { return std::exchange(ThisThread().recording, on); });
+  m.def("stop_next", [] { ThisThread().stop_next = true; });
+  // The tracers of add, sub, mul, div, pow and matmul, which are kept for ever.
+  m.def("set_operators", [](const py::list& tracers) {
+    OPSTEP_CHECK(tracers.size() == kOperators, "there are ", kOperators, " operators");
+    for (size_t i = 0; i < kOperators; ++i)
+      operators[i] = &py::object(tracers[i]).release().cast<const OpTracer&>();
+  });
 }
 
 }  // namespace opstep::python

@@ -6,6 +6,9 @@ with opstep.imperative.guard():
     loss.backward()
 """
 
+from opstep.gradients import grad
+from opstep.imperative.attention import MultiHeadAttention, causal_mask, length_mask
+from opstep.imperative.containers import LayerList, Sequential
 from opstep.imperative.layer import Layer
 from opstep.imperative.mode import disable, enable, enabled, guard, no_grad, seed
 from opstep.imperative.nn import (
@@ -17,27 +20,38 @@ from opstep.imperative.nn import (
     Embedding,
     LayerNorm,
     Pool2D,
-    Sequential,
 )
+from opstep.imperative.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from opstep.imperative.value import ParameterValue, Value, to_variable
 
 __all__ = [
     "FC",
+    "GRU",
+    "LSTM",
+    "RNN",
     "BatchNorm",
     "Conv2D",
     "Conv2DTranspose",
     "Dropout",
     "Embedding",
+    "GRUCell",
+    "LSTMCell",
     "Layer",
+    "LayerList",
     "LayerNorm",
+    "MultiHeadAttention",
     "ParameterValue",
     "Pool2D",
+    "RNNCell",
     "Sequential",
     "Value",
+    "causal_mask",
     "disable",
     "enable",
     "enabled",
+    "grad",
     "guard",
+    "length_mask",
     "no_grad",
     "seed",
     "to_variable",

@@ -4,46 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from opstep import _core
-from opstep.context import _context
+from opstep.context import _context, guarded_program
 from opstep.errors import error
 from opstep.executor import Scope, global_scope
 from opstep.imperative import show
-from opstep.imperative.mode import _seeds, guard
+from opstep.imperative.mode import _seeds
+from opstep.imperative.parameters import new_parameter, value_of
+from opstep.imperative.programs import (
+    call_name,
+    join_own_parameters,
+    layers_of,
+    part_of,
+    program_being_built,
+    program_of,
+)
 from opstep.imperative.value import ParameterValue, Value
 from opstep.initializer import Initializer, next_seed
+from opstep.program import Program
+from opstep.variable import Parameter
 
 
-def new_parameter(
-    name: str,
-    shape: Sequence[int],
-    dtype: Any,
-    initializer: Initializer,
-    trainable: bool = True,
-    optimize_attr: Mapping[str, float] | None = None,
-) -> ParameterValue:
-    """A parameter, filled at once by the op that a startup program would have."""
-    kind = _core.dtype_name(dtype)
-    made = ParameterValue(np.empty(shape, _core.numpy_dtype(kind)), name, trainable)
-    if optimize_attr:
-        made.optimize_attr = optimize_attr
-    with guard():
-        initializer.fill(made.shape, kind, next_seed(_seeds), name=f"{name}.init", out=made)
-    made.stop_gradient = not trainable
-    return made
+class _LayerType(type):
+    """Tells `layers.create_parameter` that it is called in the `__init__` of a layer."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        before, _context.making_layer = _context.making_layer, True
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            _context.making_layer = before
 
 
-class Layer:
+class Layer(metaclass=_LayerType):
     """A part of a model: `forward` says what it computes, and it keeps the parameters for that.
 
     In `forward` the functions of `opstep.layers` may be called as in a program: the parameters that
     they need are made at the first call and found again at the next ones, by name, or without one
-    by the order of the calls. Values made by `layers.create_parameter` and other layers that are
-    set as attributes belong to it too. Outside of imperative mode the same layer, called with
-    variables, adds itself to the program.
+    by the order of the calls. What `layers.create_parameter` makes in `__init__` and other layers
+    belong to it too when they are set as attributes. Outside of imperative mode the same layer,
+    called with variables, adds itself to their program, as often as it is called and with the same
+    parameters each time; while that program is being built, its parameters are the program's.
     """
 
     training = True
@@ -53,69 +58,146 @@ class Layer:
         self._values: dict[str, Value] = {}
         self._layers: dict[str, Layer] = {}
         self._seeds: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
+        self._drawn: set[str] = set()
         self._hooks: list[Callable[[Layer, tuple[Any, ...], Any], Any]] = []
+        self._programs: WeakSet[Program] = WeakSet()
+        # Are its values more than what parameters begin with?
+        self._used = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; called by calling the layer."""
-        raise error(f"{type(self).__name__} has no forward: define what it computes")
+        raise error(f"{type(self).__name__} has no forward(): define what the layer computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        before = _context.layer, _context.names
-        _context.layer = self
-        _context.names = self._scope(_context.names)
-        self._counts.clear()
+        before = _context.layer, _context.names, _context.counts, _context.building
         try:
+            if _context.imperative:
+                _context.names = self._scope(before[1] + self._name)
+                self.__dict__["_used"] = True
+            else:
+                self._join(args, kwargs)
+            _context.layer, _context.counts = self, {}
             result = self.forward(*args, **kwargs)
         finally:
-            _context.layer, _context.names = before
+            _context.layer, _context.names, _context.counts, _context.building = before
         for hook in self._hooks:
             changed = hook(self, args, result)
             result = result if changed is None else changed
         return result
+
+    def _join(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Add what `forward` does to the program of the arguments."""
+        program = _context.building
+        outermost = program is None or guarded_program() not in (None, program)
+        if outermost:
+            program = program_of((*args, *kwargs.values()))
+        part_of(self, program)
+        names = self._scope(call_name(program, _context.names + self._name))
+        if outermost:
+            join_own_parameters(self, program, names)
+        _context.building, _context.names = program, names
 
     def add_forward_hook(self, hook: Callable[[Layer, tuple[Any, ...], Any], Any]) -> None:
         """After each call, call `hook(layer, inputs, result)`; what it gives, unless that is None,
         is the call's result."""
         self._hooks.append(hook)
 
-    def _scope(self, names: str) -> str:
-        """What names begin with while `forward` runs."""
-        return f"{names}{self._name}/"
+    def _scope(self, name: str) -> str:
+        """What names begin with while `forward` runs in a call of that name."""
+        return f"{name}/"
+
+    def _rename(self, name: str) -> None:
+        self._name = name
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Layer | ParameterValue) and "_values" not in self.__dict__:
             raise error(f"{type(self).__name__}: call super().__init__() before setting '{name}'")
-        if isinstance(value, Layer):
+        if isinstance(value, list | tuple) and any(isinstance(each, Layer) for each in value):
+            raise error(
+                f"{type(self).__name__}: '{name}' has layers in a {type(value).__name__}, where "
+                "their parameters are not found: make it an imperative.LayerList"
+            )
+        if name in self.__dict__.get("_layers", ()):
+            del self._layers[name]
+        if name in self.__dict__.get("_values", ()):
+            del self._values[name]
+        if isinstance(value, ParameterValue):
             value._name = name
-            self._layers[name] = value
-        elif isinstance(value, ParameterValue):
-            value._core.name = name
             self._values[name] = value
+            self.__dict__.pop(name, None)  # __getattr__ finds it
+            return
+        if isinstance(value, Layer):
+            value._rename(name)
+            self._layers[name] = value
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        self._layers.pop(name, None)
+        if self._values.pop(name, None) is None:
+            super().__delattr__(name)
+
     def __getattr__(self, name: str) -> Any:
-        """A value that a function of `opstep.layers` made: `net.hidden.w`."""
-        values = self.__dict__.get("_values", {})
-        if name in values:
-            return values[name]
-        raise AttributeError(show.no_attribute(self, name, list(values)))
+        """Parameters: while a program is being built those of the program."""
+        if "_values" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+        program = program_being_built()
+        if program is not None:
+            part = layers_of(program).parts.get(self)
+            if part is not None and name in part.names:
+                return program.global_block().var(part.names[name])
+        value = self._values.get(name)
+        if value is None:
+            near = _core.nearest(name, [*self._values, *self._layers])
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'{hint}")
+        if _context.layer is self and value.name == name:
+            value._name = _context.names + name
+        return value
 
     def __repr__(self) -> str:
         return show.layer_text(self)
 
     def __dir__(self) -> list[str]:
-        return show.layer_attributes(self, list(super().__dir__()))
+        return show.layer_attributes(Layer, self, list(super().__dir__()))
 
     # --- what layers ask for while `forward` runs
 
-    def _unique_name(self, kind: str) -> str:
-        number = self._counts.get(kind, 0)
-        self._counts[kind] = number + 1
-        return f"{kind}_{number}"
+    def _base_name(self, kind: str, name: str | None) -> str:
+        """What one call of a layer function names its ops and parameters after."""
+        if name:
+            return _context.names + name
+        number = _context.counts.get(kind, 0)
+        while f"{kind}_{number}" in self._layers:
+            number += 1
+        _context.counts[kind] = number + 1
+        if _context.imperative:
+            return f"{_context.names}{kind}_{number}"
+        assert _context.building is not None
+        # Ops without a name are counted by the program, and may have had this one.
+        made = _context.building.unique_name(kind)
+        part_of(self, _context.building).keys[made] = f"{kind}_{number}"
+        return made
 
     def _key(self, name: str) -> str:
-        return name.removeprefix(_context.names).removeprefix(f"{self._name}.")
+        """What the layer calls a value of that name."""
+        if not _context.imperative:
+            assert _context.building is not None
+            base, _, last = name.rpartition(".")
+            key = part_of(self, _context.building).keys.get(base)
+            if key is not None:
+                return f"{key}.{last}"
+        return name.removeprefix(_context.names)
+
+    def _name_in_program(self, name: str) -> str:
+        """What the program that is being built calls the value; the first call has named it."""
+        program = _context.building
+        assert program is not None
+        key = self._key(name)
+        names, known = part_of(self, program).names, layers_of(program).values
+        if key not in names:
+            value = self._values.get(key)
+            names[key] = name if value is None else known.setdefault(value, name)
+        return names[key]
 
     def _parameter(
         self,
@@ -139,36 +221,71 @@ class Layer:
         return found
 
     def _counter(self, name: str) -> Value:
-        return self._values.setdefault(self._key(name), Value(np.array(0, np.int64), name=name))
+        key = self._key(name)
+        if key not in self._values:
+            self._values[key] = Value(np.array(0, np.int64), name=name)
+        return self._values[key]
 
     def _seed(self, name: str) -> int:
-        key = self._key(name)
-        if key not in self._seeds:
-            self._seeds[key] = next_seed(_seeds)
+        """One for both modes and all programs: the first that was drawn. Each draws one, so that
+        the parameters after it get the same seeds in all of them."""
+        key, program = self._key(name), None if _context.imperative else _context.building
+        drawn = self._drawn if program is None else part_of(self, program).drawn
+        if key not in drawn:
+            drawn.add(key)
+            self._seeds.setdefault(key, next_seed(program or _seeds))
         return self._seeds[key]
 
     # --- parameters
 
+    def _tree(self, prefix: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Layer]]:
+        """Itself and all layers inside it, once each, with what their names begin with."""
+        seen = set() if seen is None else seen
+        if id(self) in seen:
+            return
+        seen.add(id(self))
+        yield prefix, self
+        for name, layer in self._layers.items():
+            yield from layer._tree(layer._scope(prefix + name), seen)
+
     def sublayers(self) -> Iterator[Layer]:
         """The layers inside it, and those inside them."""
-        for layer in self._layers.values():
-            yield layer
-            yield from layer.sublayers()
+        return (layer for _, layer in self._tree() if layer is not self)
 
-    def _named_values(self, prefix: str = "") -> Iterator[tuple[str, Value]]:
-        for name, value in self._values.items():
-            yield prefix + name, value
-        for name, layer in self._layers.items():
-            yield from layer._named_values(f"{prefix}{name}.")
+    def _own_parameters(self) -> Iterator[tuple[str, ParameterValue]]:
+        """What was made by `layers.create_parameter`."""
+        for key, value in self._values.items():
+            if isinstance(value, ParameterValue) and value._first is not None:
+                yield key, value
 
-    def named_parameters(self) -> Iterator[tuple[str, ParameterValue]]:
-        """What training changes, by names such as `hidden.w`. Layers that make their parameters at
-        the first call have none before."""
-        for name, value in self._named_values():
-            if isinstance(value, ParameterValue) and value.trainable:
-                yield name, value
+    def _named_values(self) -> Iterator[tuple[str, Value]]:
+        seen: set[Value] = set()
+        for prefix, layer in self._tree():
+            for key, value in layer._values.items():
+                if value not in seen:
+                    seen.add(value)
+                    yield prefix.replace("/", ".") + key, value
 
-    def parameters(self) -> list[ParameterValue]:
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """What training changes, by names such as `hidden.w`: values, or while a program is being
+        built that the layer has joined, the program's parameters. Layers that make theirs at the
+        first call have none before."""
+        program = program_being_built()
+        if program is None or self not in layers_of(program).parts:
+            for name, value in self._named_values():
+                if isinstance(value, ParameterValue) and value.trainable:
+                    yield name, value
+            return
+        seen: set[str] = set()
+        for prefix, layer in self._tree():
+            for key, name in part_of(layer, program).names.items():
+                variable = program.global_block().var(name)
+                if isinstance(variable, Parameter) and variable.trainable and name not in seen:
+                    seen.add(name)
+                    yield prefix.replace("/", ".") + key, variable
+
+    def parameters(self) -> list[Any]:
+        """The values, or parameters of the program, that `named_parameters` names."""
         return [value for _, value in self.named_parameters()]
 
     def clear_gradients(self) -> None:
@@ -199,12 +316,38 @@ class Layer:
                 )
         for name, array in arrays.items():
             np.copyto(own[name].numpy(), array)
+        for _, layer in self._tree():
+            layer._used = True
 
     def share(self, scope: Scope | None = None) -> None:
-        """Let programs that the layer has added itself to use its values, by their names and in
-        their own memory: from then on a step in either mode changes both."""
-        for _, value in self._named_values():
-            _core.share_value((scope or global_scope())._core, value.name, value._core)
+        """Let the layer and the programs that it has joined use the same memory, in that scope:
+        from then on a step in either mode changes both.
+
+        What the layer has got by calls in imperative mode or from `load_state_dict` goes to the
+        programs; else it takes what the scope has.
+        """
+        target = scope or global_scope()
+        for _, layer in self._tree():
+            joined: set[str] = set()
+            for program in list(layer._programs):
+                joined |= layer._share_with(program, target)
+            layer._used |= bool(joined)
+            for key, value in layer._values.items():
+                if key not in joined:
+                    _core.share_value(target._core, value.name, value)
+
+    def _share_with(self, program: Program, scope: Scope) -> set[str]:
+        names = part_of(self, program).names
+        for key, name in names.items():
+            value = self._values.get(key)
+            if value is None:
+                if name not in scope:
+                    continue  # the startup program has not run there
+                self._values[key] = value_of(program.global_block().var(name), scope)
+            elif not self._used and name in scope:
+                np.copyto(value.numpy(), scope.view(name))
+            _core.share_value(scope._core, name, self._values[key])
+        return set(names)
 
     # --- training or not
 
@@ -229,5 +372,11 @@ _core.set_layer_type(Layer)
 class _Simple(Layer):
     """A layer that is one function of `opstep.layers`, called by the layer's own name."""
 
-    def _scope(self, names: str) -> str:
-        return names
+    def _scope(self, name: str) -> str:
+        return f"{name}."
+
+    def _base_name(self, kind: str, name: str | None) -> str:
+        return _context.names + name if name else _context.names[:-1]
+
+    def _key(self, name: str) -> str:
+        return name.removeprefix(_context.names)

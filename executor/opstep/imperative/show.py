@@ -5,12 +5,12 @@ Nothing here runs an op or changes anything: a debugger may ask while everything
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from opstep import _core
 
 if TYPE_CHECKING:
     from opstep.imperative.layer import Layer
@@ -23,11 +23,7 @@ _SEARCHED = 1 << 22
 
 # What debuggers that ask an object for all of its attributes must not ask for: it would run an op,
 # or is nothing for people.
-_UNSHOWN = frozenset({"T", "_core", "_of"})
-_OF_LAYERS = frozenset(
-    ("_counter", "_counts", "_hooks", "_key", "_layers", "_name", "_named_values", "_parameter")
-    + ("_scope", "_seed", "_seeds", "_set_training", "_unique_name", "_values")
-)
+_UNSHOWN = frozenset({"T", "_backward", "_gradient", "_name", "_take"})
 
 
 def value_text(value: Value) -> str:
@@ -38,8 +34,8 @@ def value_text(value: Value) -> str:
     if array.size > _SHOWN or array.size == 0:
         notes.append(f"shape={value.shape}")
     notes.append(f"dtype={value.dtype}")
-    if value._core.name:
-        notes.append(f"name='{value._core.name}'")
+    if value._name:
+        notes.append(f"name='{value._name}'")
     if not value.stop_gradient:
         notes.append("stop_gradient=False")
     if _SHOWN < array.size <= _SEARCHED and (bad := _not_finite(array)):
@@ -60,19 +56,15 @@ def attributes(names: list[str]) -> list[str]:
     return [name for name in names if name not in _UNSHOWN]
 
 
-def layer_attributes(layer: Layer, names: list[str]) -> list[str]:
+def layer_attributes(base: type[Layer], layer: Layer, names: list[str]) -> list[str]:
     """Without what all layers have for themselves, and with the values that this one keeps."""
-    shown = {name for name in names if name not in _OF_LAYERS}
+    shown = {name for name in names if name not in _own(base)}
     return sorted(shown | {key for key in layer._values if key.isidentifier()})
 
 
-def no_attribute(layer: Layer, name: str, kept: list[str]) -> str:
-    """What is said when a layer is asked for something that it has not."""
-    near = _core.nearest(name, [*kept, *layer.__dict__])
-    hint = f"; did you mean '{near}'?" if near else ""
-    if not kept and not hint and not name.startswith("_"):
-        hint = ": parameters of functions of opstep.layers are made at the first call"
-    return f"{type(layer).__name__} has no '{name}'{hint}"
+@cache
+def _own(base: type[Layer]) -> frozenset[str]:
+    return frozenset(name for name in (*vars(base), *vars(base())) if re.match("_[^_]", name))
 
 
 def layer_text(layer: Layer) -> str:

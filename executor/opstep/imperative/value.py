@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,57 +16,22 @@ from opstep.operators import Operators
 from opstep.variable import check_optimize_attr
 
 
-class Value(Operators):
+class Value(_core.RuntimeValue, Operators):
     """What ops give in imperative mode; make one with `to_variable`."""
 
-    __slots__ = ("__weakref__", "_core")
+    __slots__ = ()
 
     def __init__(self, array: Any, stop_gradient: bool = True, name: str = "") -> None:
-        self._core = _core.RuntimeValue(_array(array))
-        self._core.name = name
+        self._take(_array(array))
+        if name:
+            self._name = name
         if not stop_gradient:
-            self._core.stop_gradient = False
-
-    @classmethod
-    def _of(cls, core: _core.RuntimeValue) -> Value:
-        value = cls.__new__(cls)
-        value._core = core
-        return value
+            self.stop_gradient = False
 
     @property
     def name(self) -> str:
         """What a debugger calls it."""
-        return self._core.name or "value"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._core.shape
-
-    @property
-    def dtype(self) -> str:
-        return self._core.dtype
-
-    @property
-    def stop_gradient(self) -> bool:
-        """Gradients do not flow through it. Set it before the value is used."""
-        return self._core.stop_gradient
-
-    @stop_gradient.setter
-    def stop_gradient(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise error(f"stop_gradient is True or False, not {value!r}")
-        self._core.stop_gradient = value
-
-    def numpy(self) -> np.ndarray:
-        """The value as an array over the same memory.
-
-        What an op made and gradients may be wanted of is not to be written into: take a copy. What
-        is written into another value's memory before `backward` is what `backward` finds there.
-        """
-        array = self._core.array()
-        if not self._core.is_leaf:
-            array.flags.writeable = False
-        return array
+        return self._name or "value"
 
     @property
     def elements(self) -> np.ndarray:
@@ -85,36 +50,34 @@ class Value(Operators):
         """NumPy's functions, such as np.mean, take the array."""
         return function(*map(_plain, args), **{key: _plain(v) for key, v in kwargs.items()})
 
-    def detach(self) -> Value:
-        """The same memory, through which no gradient flows."""
-        return Value._of(self._core.detach())
-
     # --- gradients
 
-    def backward(self, retain: bool = False) -> list[Value]:
+    def backward(self, retain: bool = False, only: Sequence[Value] | None = None) -> list[Value]:
         """Compute the gradients of this value, one float, and add them to `gradient` of all values
         that it was computed from, that no op made and that have not `stop_gradient`; gives those.
+        With `only`, the others of them stay as they are.
 
         What ops kept for that is freed, unless `retain` says that it will be needed again.
         """
-        pairs = self._core.backward(retain)
+        pairs = self._backward(retain)
+        if only is not None:
+            wanted = {id(value) for value in only}
+            pairs = [pair for pair in pairs if id(pair[0]) in wanted]
         for leaf, gradient in pairs:
-            if leaf.gradient is None:
-                leaf.gradient = gradient
+            if leaf._gradient is None:
+                leaf._gradient = gradient
                 continue
             with guard(), no_grad():
-                total = ops.add(Value._of(leaf.gradient), Value._of(gradient))
-            leaf.gradient = total._core
-        return [Value._of(leaf) for leaf, _ in pairs]
+                leaf._gradient = ops.add(leaf._gradient, gradient)
+        return [leaf for leaf, _ in pairs]
 
     @property
     def gradient(self) -> Value | None:
         """What `backward` has added up since `clear_gradient`; None when there was nothing."""
-        core = self._core.gradient
-        return None if core is None else Value._of(core)
+        return self._gradient
 
     def clear_gradient(self) -> None:
-        self._core.gradient = None
+        self._gradient = None
 
     # --- as Python's own numbers and sequences
 
@@ -167,13 +130,15 @@ class Value(Operators):
 class ParameterValue(Value):
     """A value that training changes."""
 
-    __slots__ = ("_optimize_attr", "trainable")
+    __slots__ = ("_first", "_optimize_attr", "trainable")
 
     def __init__(self, array: Any, name: str, trainable: bool = True) -> None:
         super().__init__(array, name=name)
         self.trainable = trainable
         """Do optimizers change it?"""
         self._optimize_attr: dict[str, float] = {}
+        # Of one made by layers.create_parameter: when, and how it was filled.
+        self._first: tuple[int, Any] | None = None
 
     @property
     def optimize_attr(self) -> dict[str, float]:
@@ -207,23 +172,9 @@ def _array(array: Any) -> np.ndarray:
 
 _core.set_value_type(Value)
 
-
-def _set_operators() -> None:
-    """Operators that are one op run it without the detour over its function."""
-    pairs = (
-        ("__add__", "__radd__", ops.add),
-        ("__sub__", "__rsub__", ops.sub),
-        ("__mul__", "__rmul__", ops.mul),
-        ("__truediv__", "__rtruediv__", ops.div),
-        ("__pow__", "__rpow__", ops.pow),
-        ("__matmul__", "__rmatmul__", ops.matmul),
-    )
-    for plain, turned, op in pairs:
-        setattr(Value, plain, op._tracer.operator_method(False))
-        setattr(Value, turned, op._tracer.operator_method(True))
-
-
-_set_operators()
+_core.set_operators(
+    [op._tracer for op in (ops.add, ops.sub, ops.mul, ops.div, ops.pow, ops.matmul)]
+)
 
 
 def to_variable(array: Any, stop_gradient: bool = True, name: str = "") -> Value:

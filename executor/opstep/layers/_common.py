@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from opstep import _core, context, errors, ops
+from opstep import context, errors, ops
 from opstep._core import Error
-from opstep.initializer import Constant, Initializer, add_startup_value, next_seed
+from opstep.imperative.programs import is_filled
+from opstep.initializer import AlreadyFilled, Constant, Initializer, add_startup_value, next_seed
 from opstep.operators import Operators
 from opstep.variable import Parameter, Variable
 
@@ -36,12 +37,14 @@ def _not_taken(x: Any) -> str:
 
 def base_name(x: Variable, layer: Layer, name: str | None) -> str:
     """What the ops and parameters of a layer are called after."""
+    owner = context.current_layer()
     if context.imperative() and isinstance(x, Operators) and not isinstance(x, Variable):
-        owner = context.current_layer()
         kind = layer.__name__
-        return context.scoped(name or (kind if owner is None else owner._unique_name(kind)))
+        return context.scoped(name or kind) if owner is None else owner._base_name(kind, name)
     if not isinstance(x, Variable):
         raise error(layer, _not_taken(x))
+    if owner is not None:
+        return owner._base_name(layer.__name__, name)
     return context.scoped(name) if name else x.program.unique_name(layer.__name__)
 
 
@@ -58,6 +61,10 @@ def parameter(
     dtype = x.dtype if dtype is None else dtype
     if context.imperative():
         return _keeper(name)._parameter(name, shape, dtype, init, trainable, attrs)
+    owner = context.current_layer()
+    if owner is not None:
+        name = owner._name_in_program(name)
+        init = AlreadyFilled() if is_filled(owner, x.program, name) else init
     block = x.program.global_block()
     return block.create_parameter(name, shape, dtype, init, trainable, attrs)
 
@@ -66,15 +73,24 @@ def counter(x: Variable, name: str) -> Variable:
     """A whole number that stays from run to run, 0 at first."""
     if context.imperative():
         return _keeper(name)._counter(name)
+    owner = context.current_layer()
+    if owner is not None:
+        name = owner._name_in_program(name)
     block = x.program.global_block()
+    if owner is not None and block.has_var(name):
+        return block.var(name)
     count = block.create_var(name, [], "int64", persistable=True, stop_gradient=True)
-    add_startup_value(count, Constant(0))
+    if owner is None or not is_filled(owner, x.program, name):
+        add_startup_value(count, Constant(0))
     return count
 
 
 def seed_of(x: Variable, name: str) -> int:
     """A seed for what is random in the layer of that name."""
-    return _keeper(name)._seed(name) if context.imperative() else next_seed(x.program)
+    if context.imperative():
+        return _keeper(name)._seed(name)
+    owner = context.current_layer()
+    return next_seed(x.program) if owner is None else owner._seed(name)
 
 
 def _keeper(name: str) -> Any:

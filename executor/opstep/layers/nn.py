@@ -37,12 +37,16 @@ def create_parameter(
     trainable: bool = True,
     optimize_attr: Attrs = None,
 ) -> Parameter:
-    """A parameter for a layer of one's own."""
-    if context.imperative():
-        from opstep.imperative.layer import new_parameter
+    """A parameter for a layer of one's own.
+
+    Set as an attribute in the `__init__` of an `opstep.imperative.Layer` it is one of the layer's
+    in both modes.
+    """
+    if context.imperative() or context.making_layer():
+        from opstep.imperative.parameters import own_parameter
 
         made = chosen(initializer, Xavier())
-        return new_parameter(name or "param", shape, dtype, made, trainable, optimize_attr)
+        return own_parameter(name or "param", shape, dtype, made, trainable, optimize_attr)
     program = context.default_main_program()
     name = context.scoped(name) if name else None
     return program.global_block().create_parameter(
@@ -60,21 +64,29 @@ def fc(
     bias: bool = True,
     weight_attr: Attrs = None,
     bias_attr: Attrs = None,
+    axis: int = 1,
 ) -> Variable:
-    """Fully connected: act(x @ w + b). Dimensions of x after the first are taken as one.
+    """Fully connected: act(x @ w + b). Dimensions of x from `axis` on are taken as one: with -1
+    each step of [batch, steps, width] goes through it by itself.
 
     `weight_attr` and `bias_attr` are the parameters' `optimize_attr`: {"weight_decay": 0.0}.
     """
     base = base_name(x, fc, name)
     last = activation(fc, act)
     shape = x.shape
-    if len(shape) < 2:
+    rank = len(shape)
+    if rank < 2:
         raise error(fc, f"'{x.name}' has the shape {text(x)}: it needs a batch and features")
-    if None in shape[1:]:
-        raise error(fc, f"'{x.name}' is {text(x)}: all its sizes but the first must be known")
-    width = math.prod(size or 0 for size in shape[1:])
-    if len(shape) > 2:
-        x = ops.reshape(x, shape=[-1, width], name=f"{base}.reshape")
+    at = axis + rank if axis < 0 else axis
+    if not 1 <= at < rank:
+        raise error(fc, f"axis {axis} is not behind the batch of '{x.name}', which is {text(x)}")
+    if None in shape[at:]:
+        which = "all its sizes but the first" if at == 1 else f"its sizes from axis {axis} on"
+        raise error(fc, f"'{x.name}' is {text(x)}: {which} must be known")
+    width = math.prod(size or 0 for size in shape[at:])
+    if rank > at + 1:
+        kept = [-1] if at == 1 else [0] * at
+        x = ops.reshape(x, shape=[*kept, width], name=f"{base}.reshape")
     w = parameter(x, f"{base}.w", [width, size], chosen(weight_init, Xavier()), weight_attr)
     steps: list[Step] = [(ops.matmul, (w,))]
     if bias:

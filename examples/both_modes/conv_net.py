@@ -1,0 +1,53 @@
+"""A convolutional network reads handwritten digits, line by line (--imperative) or compiled."""
+
+import sys
+
+from switch import both_modes
+
+import opstep
+from opstep import datasets, imperative, layers, pictures
+
+EPOCHS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 4)
+BAR = 0.97
+
+
+# %% The network: a row of layers, and functions between them.
+net = imperative.Sequential(
+    imperative.Conv2D(16, 3, padding=1, act="relu"),
+    imperative.Pool2D(2),
+    imperative.Conv2D(32, 3, padding=1, act="relu"),
+    imperative.FC(10),
+    name="conv_net",
+)
+adam = opstep.optimizer.Adam(0.005)
+
+
+# %% One step of training, and what it is for.
+@both_modes
+def train(x, label):
+    loss = layers.mean(layers.softmax_with_cross_entropy(net(x), label))
+    adam.minimize(loss, parameters=net.parameters())
+    return loss
+
+
+@both_modes
+def scores(x):
+    with imperative.no_grad():
+        return net(x)
+
+
+# %% The training.
+digits, losses = datasets.digits("train", batch=32, shuffle=0), []
+for epoch in range(1, EPOCHS + 1):
+    losses += [train(**batch) for batch in digits]
+    print(f"epoch {epoch:2}: loss {losses[-1]:.4f}")
+pictures.curve(losses, title="loss")
+
+# %% What it takes images for that it did not learn from.
+held_out, _ = datasets.digits("test", batch=360)()
+guesses = scores(x=held_out["x"]).argmax(axis=1)
+right = (guesses == held_out["label"][:, 0]).mean()
+print(f"test accuracy {right:.1%}")
+if right < BAR:
+    sys.exit(f"that is less than {BAR:.0%}")
+pictures.images(held_out["x"], guesses, truth=held_out["label"])

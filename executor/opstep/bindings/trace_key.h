@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory_resource>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/tensor.h"
+#include "opstep/bindings/bindings.h"
+
+namespace opstep::python {
+
+// Bytes that tell a call of an op from others; short ones without memory of the heap.
+class TraceKey {
+ public:
+  explicit TraceKey(std::pmr::memory_resource* memory) : bytes_(memory) { bytes_.reserve(512); }
+
+  std::string_view view() const { return bytes_; }
+  template <typename T>
+  void Add(const T& plain) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&plain), sizeof plain);
+  }
+  void AddText(std::string_view text) {
+    Add(text.size());
+    bytes_ += text;
+  }
+  void AddText(PyObject* text);
+  void AddType(const Tensor& tensor);
+  // An attribute's value; false when it is too large to be compared.
+  bool AddAttr(PyObject* value);
+
+ private:
+  std::pmr::string bytes_;
+};
+
+// What was made for keys, for the latest of them: when half as many as may be were made, those that
+// nobody has asked for since the half before go.
+template <typename T>
+class LatestCache {
+ public:
+  explicit LatestCache(size_t most) : half_(most / 2) {}
+
+  // A default T when there is none.
+  T Find(std::string_view key) {
+    if (const auto it = young_.find(key); it != young_.end()) return it->second;
+    const auto it = old_.find(key);
+    if (it == old_.end()) return T();
+    auto node = old_.extract(it);
+    T found = node.mapped();
+    MakeRoom();
+    young_.insert(std::move(node));
+    return found;
+  }
+
+  void Put(std::string_view key, T made) {
+    MakeRoom();
+    young_.emplace(key, std::move(made));
+  }
+
+  size_t size() const { return young_.size() + old_.size(); }
+
+ private:
+  void MakeRoom() {
+    if (young_.size() < half_) return;
+    // Freed last: that may run Python's code, which comes here again.
+    const Map gone = std::exchange(old_, std::move(young_));
+    young_.clear();
+  }
+
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Map = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
+  const size_t half_;
+  Map young_, old_;
+};
+
+}  // namespace opstep::python
