@@ -206,6 +206,8 @@ NodePtr Names::Resolve(const std::vector<std::string>& parts) {
 
 NodePtr Names::Variable(const std::string& name) {
   if (NodePtr node = FindVariable(name)) return node;
+  const PythonName* python = Python(name);
+  if (python && python->value) return Constant(Value::Of(python->value));
   FailUnknown(name, "variable");
 }
 

@@ -341,6 +341,7 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
     request.reason = proto::STOP_BREAKPOINT;
   }
   Announce(thread);
+  if (plans_.traced() > 0) TellTraced();
   thread.stepper.Cancel();
   thread.clean.clear();  // Values may be edited.
   stopped.set_thread(thread.id);

@@ -15,7 +15,11 @@ KnownPlan& Session::Know(const Plan& plan, std::shared_ptr<const PythonNames> py
 }
 
 void Session::TellProgram(const Plan& plan) {
-  if (IsTraced(plan)) return TellTraced();
+  // It grows op by op: after the first one it is told of when somebody looks.
+  if (IsTraced(plan)) {
+    if (plans_.traced() <= 1 || !told_programs_.contains(plan.program_id)) TellTraced();
+    return;
+  }
   const auto told = told_programs_.find(plan.program_id);
   if (told != told_programs_.end() && told->second == plan.program_version) return;
   told_programs_[plan.program_id] = plan.program_version;
