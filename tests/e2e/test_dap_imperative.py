@@ -42,7 +42,7 @@ def test_an_editor_sees_python_s_values_and_lines(programs: Path) -> None:
         assert rows["variables"]
         said = session.request("evaluate", {"expression": "loss > 0", "frameId": top})
         assert said["result"] in ("True", "False")
-        modules = session.request("modules")["modules"]
+        modules = session.request("modules", {})["modules"]
         assert sorted(module["name"] for module in modules) == ["backward", "imperative"]
         # Four parameters are one line.
         session.request("next", {"threadId": thread, "granularity": "line"})
