@@ -63,8 +63,8 @@ void DebugDropTap(const std::string& uid, const std::string& who);
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.
 using PythonStack = std::vector<SourceFrame> (*)();
 void SetPythonStack(PythonStack read);
-// Reads what those frames call variables.
-using PythonNamesReader = std::vector<PythonName> (*)();
+// Reads what those frames call variables and, when asked for, values of imperative mode.
+using PythonNamesReader = std::vector<PythonName> (*)(bool values);
 void SetPythonNames(PythonNamesReader read);
 
 }  // namespace opstep

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "debug/matching.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -135,6 +136,9 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       binding.breakpoint = spec.id();
       binding.once_in_run = line;
       binding.run_start = run_start;
+      // What is visited is told by the line, those around it, and whether it is a gradient.
+      if (line && IsTraced(plan))
+        binding.lines = static_cast<uint32_t>(matches.visit[block][index].size() - 1);
       try {
         BindAt(entry, spec, plan, static_cast<int>(block), instruction, std::move(binding), known);
       } catch (const Error& error) {
@@ -150,13 +154,16 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       ++bound;
     }
   }
-  entry.place.seen_plan = true;
+  // In imperative mode there is always more to come: what is not there yet may come.
+  line_by_line_ |= IsTraced(plan);
+  const bool whole = !IsTraced(plan) && !(line_by_line_ && OnlyFirstValues(plan));
+  entry.place.seen_plan |= whole;
   if (bound) {
     entry.unfit = unfit;
     entry.place.program = plan.program_id;
     entry.place.program_name = plan.program_name;
   }
-  if (entry.ops.empty()) entry.place.Explain(entry.spec, plan);
+  if (entry.ops.empty() && whole) entry.place.Explain(entry.spec, plan);
 }
 
 // Throws when the condition cannot be asked at the op.

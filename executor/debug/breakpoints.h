@@ -63,6 +63,7 @@ class Breakpoints {
 
   std::unordered_map<uint32_t, Entry> entries_;
   const TapLimits* limits_ = nullptr;
+  bool line_by_line_ = false;  // ops of imperative mode were met
 };
 
 }  // namespace opstep

@@ -4,9 +4,12 @@
 
 #include "debug/channel.h"
 #include "debug/plans.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
+
+using SomePlans = std::vector<std::shared_ptr<const Plan>>;
 
 constexpr uint32_t kMaxPage = 1000;
 constexpr size_t kMaxBytes = 3 << 20;
@@ -15,22 +18,31 @@ static_assert(kMaxBytes < Channel::kMessageLimit);
 uint32_t PageSize(uint32_t wanted) { return wanted ? std::min(wanted, kMaxPage) : kMaxPage; }
 
 // Ops in the order of the listing, as many as fit.
-void ListOps(const Plan& plan, const proto::ListOps& wanted, proto::Ops* out) {
-  std::vector<std::pair<uint32_t, std::pair<int, const proto::OpDesc*>>> ops;
-  for (int block = 0; block < plan.desc.blocks_size(); ++block) {
-    for (const proto::OpDesc& op : plan.desc.blocks(block).ops()) {
-      const auto line = plan.listing.line_of.find(op.id());
-      ops.push_back({line == plan.listing.line_of.end() ? UINT32_MAX : line->second, {block, &op}});
+void ListOps(const SomePlans& plans, const proto::ListOps& wanted, proto::Ops* out) {
+  struct Op {
+    uint32_t line;
+    const Plan* plan;
+    int block;
+    const proto::OpDesc* op;
+  };
+  std::vector<Op> ops;
+  for (const auto& plan : plans) {
+    for (int block = 0; block < plan->desc.blocks_size(); ++block) {
+      for (const proto::OpDesc& op : plan->desc.blocks(block).ops()) {
+        const auto line = plan->listing.line_of.find(op.id());
+        const bool listed = line != plan->listing.line_of.end();
+        ops.push_back({listed ? line->second : UINT32_MAX, plan.get(), block, &op});
+      }
     }
   }
-  std::stable_sort(ops.begin(), ops.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  std::stable_sort(ops.begin(), ops.end(), [](auto& a, auto& b) { return a.line < b.line; });
   out->set_total(static_cast<uint32_t>(ops.size()));
   size_t bytes = 0;
   for (size_t i = wanted.start(); i < ops.size() && i - wanted.start() < PageSize(wanted.count());
        ++i) {
     proto::OpInfo info;
-    const auto& [block, op] = ops[i].second;
-    FillOpInfo(plan, block, *op, &info);
+    const auto& [line, plan, block, op] = ops[i];
+    FillOpInfo(*plan, block, *op, &info);
     for (const proto::Slot& slot : op->inputs()) {
       for (const std::string& variable : slot.vars()) {
         proto::SlotInfo* input = info.add_inputs();
@@ -44,8 +56,23 @@ void ListOps(const Plan& plan, const proto::ListOps& wanted, proto::Ops* out) {
   }
 }
 
-void GetListing(const Plan& plan, const proto::GetListing& wanted, proto::Listing* out) {
-  const std::vector<std::string>& lines = plan.listing.lines;
+// In imperative mode each op has the line that its id says.
+std::vector<std::string> TracedListing(const SomePlans& plans) {
+  std::vector<std::string> lines{plans[0]->listing.lines[0]};
+  for (const auto& plan : plans) {
+    const uint32_t op = plan->desc.blocks(0).ops(0).id();
+    while (lines.size() < op) lines.push_back(Cat("#", lines.size(), "   has not run again"));
+    lines.push_back(plan->listing.lines[1]);
+  }
+  return lines;
+}
+
+void GetListing(const SomePlans& plans, const proto::GetListing& wanted, proto::Listing* out) {
+  const bool traced = !plans.empty() && IsTraced(*plans[0]);
+  const std::vector<std::string> together =
+      traced ? TracedListing(plans) : std::vector<std::string>();
+  const std::vector<std::string>& lines =
+      traced || plans.empty() ? together : plans[0]->listing.lines;
   const size_t start = wanted.start() ? wanted.start() - 1 : 0;
   out->set_total(static_cast<uint32_t>(lines.size()));
   size_t bytes = 0;
@@ -101,11 +128,11 @@ void Run(const proto::Command& command, CommandTarget& target) {
       *reply.mutable_programs() = target.Programs();
       break;
     case proto::Command::kListOps:
-      ListOps(*target.PlanOf(command.list_ops().program()), command.list_ops(),
+      ListOps(target.PlansOf(command.list_ops().program()), command.list_ops(),
               reply.mutable_ops());
       break;
     case proto::Command::kGetListing:
-      GetListing(*target.PlanOf(command.get_listing().program()), command.get_listing(),
+      GetListing(target.PlansOf(command.get_listing().program()), command.get_listing(),
                  reply.mutable_listing());
       break;
     case proto::Command::kGetVariables:

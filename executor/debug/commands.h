@@ -24,7 +24,8 @@ class CommandTarget {
   virtual void Terminate(proto::Reply answer) = 0;
   virtual proto::Programs Programs() = 0;
   // Throws for a program that is not known or gone.
-  virtual std::shared_ptr<const Plan> PlanOf(uint32_t program) = 0;
+  // One, or in imperative mode one for each op, by their ids.
+  virtual std::vector<std::shared_ptr<const Plan>> PlansOf(uint32_t program) = 0;
   // Has the command answered by AnswerStopped on the thread that is stopped.
   virtual void AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) = 0;
   // Gives up a command that AskStopped was called for, and that is not answered yet.

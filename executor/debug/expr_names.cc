@@ -142,21 +142,22 @@ NodePtr Names::FindAttr(const std::string& name) const {
   return nullptr;
 }
 
-const std::string* Names::PythonVariable(const std::string& name) const {
+const PythonName* Names::Python(const std::string& name) const {
   return python_ ? python_->Find(plan_.program_id, name) : nullptr;
 }
 
 NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
   for (size_t count = parts.size(); count > 0; --count) {
     const std::string name = Join(parts, count);
-    const std::string* variable = PythonVariable(name);
-    if (!variable || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
+    const PythonName* python = Python(name);
+    if (!python || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
     *used = count;
-    if (NodePtr node = FindVariable(*variable)) return node;
-    const bool elsewhere =
-        std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
-                    [&](const auto& slots) { return slots.contains(*variable); });
-    Fail("Python's ", name, " is the variable ", *variable,
+    if (python->value) return Constant(Value::Of(python->value));
+    const std::string& variable = python->variable;
+    if (NodePtr node = FindVariable(variable)) return node;
+    const bool elsewhere = std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
+                                       [&](const auto& slots) { return slots.contains(variable); });
+    Fail("Python's ", name, " is the variable ", variable,
          elsewhere ? ", which is in another block" : ", which this run does not compute");
   }
   return nullptr;
@@ -205,6 +206,8 @@ NodePtr Names::Resolve(const std::vector<std::string>& parts) {
 
 NodePtr Names::Variable(const std::string& name) {
   if (NodePtr node = FindVariable(name)) return node;
+  const PythonName* python = Python(name);
+  if (python && python->value) return Constant(Value::Of(python->value));
   FailUnknown(name, "variable");
 }
 
@@ -215,9 +218,15 @@ NodePtr Names::Gradient(const std::string& name) {
                name);
   std::string variable = slot ? slot->vars(0) : name;
   if (plan_.FindSlot(block_, variable) == 0) {
-    if (const std::string* python = PythonVariable(name)) variable = *python;
+    const PythonName* python = Python(name);
+    if (python && !python->value) variable = python->variable;
   }
   if (NodePtr node = FindVariable(GradName(variable))) return node;
+  // Of a value in imperative mode.
+  if (const PythonName* gradient = Python(name + ".gradient"); gradient && gradient->value)
+    return Constant(Value::Of(gradient->value));
+  if (const PythonName* python = Python(name); python && python->value)
+    Fail(name, " has no gradient: no backward has computed one since it was cleared");
   if (plan_.FindSlot(block_, variable) == 0) FailUnknown(variable, "variable");
   Fail(variable, " has no gradient in this program");
 }

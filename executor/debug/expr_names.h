@@ -30,7 +30,7 @@ class Names {
   NodePtr FindAttr(const std::string& name) const;
   // The longest name that the parts begin with; `used` is how many of them it has.
   NodePtr FindPython(const std::vector<std::string>& parts, size_t* used);
-  const std::string* PythonVariable(const std::string& name) const;
+  const PythonName* Python(const std::string& name) const;
   NodePtr OpProperty(const std::string& name) const;
   const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
   [[noreturn]] void FailUnknown(const std::string& name, std::string_view kind) const;

@@ -11,6 +11,7 @@
 #include "debug/slots.h"
 #include "debug/stops.h"
 #include "ir/print.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -24,6 +25,7 @@ struct Named {
   std::string name;
   uint32_t slot = 0;                  // of a variable
   const proto::Attr* attr = nullptr;  // or an attribute
+  Tensor value = {};                  // or a value that Python holds
 };
 
 std::string ReaderText(const Plan& plan, uint32_t slot) {
@@ -180,6 +182,23 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
   return all;
 }
 
+// In imperative mode a block's variables are what Python's names hold: one name for each.
+std::vector<Named> ListPython(const Plan& plan, const FrameScope& at, proto::ScopeKind scope) {
+  const PythonNames names(PythonNames::Of::kVariablesAndValues);
+  std::set<std::pair<uint32_t, const void*>> known;
+  std::vector<Named> all;
+  for (const PythonName& python : names.all()) {
+    const proto::ScopeKind of = python.name.ends_with(".gradient") ? proto::SCOPE_GRADIENTS
+                                : python.parameter                 ? proto::SCOPE_PARAMETERS
+                                                                   : proto::SCOPE_BLOCK;
+    const uint32_t slot = python.value ? 0 : plan.FindSlot(at.block, python.variable);
+    if (of != scope || (!slot && !python.value)) continue;
+    if (known.emplace(slot, python.value.data).second)
+      all.push_back({python.name, slot, nullptr, python.value});
+  }
+  return all;
+}
+
 // An expression in one of the frames that Stopped told of.
 class Asked {
  public:
@@ -198,7 +217,7 @@ class Asked {
   const Look& look_;
   const FrameScope at_;
   const Expression::Env env_;
-  const PythonNames python_;
+  const PythonNames python_{PythonNames::Of::kVariablesAndValues};
 };
 
 }  // namespace
@@ -207,7 +226,9 @@ void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Va
   const FrameView& frame = look.frame;
   const FrameScope at = FindFrame(frame, wanted.frame(), wanted.op());
   const Plan& plan = frame.plan();
-  const std::vector<Named> all = List(plan, at, wanted.scope());
+  const bool of_python = IsTraced(plan) && wanted.scope() >= proto::SCOPE_BLOCK;
+  const std::vector<Named> all =
+      of_python ? ListPython(plan, at, wanted.scope()) : List(plan, at, wanted.scope());
   out->set_total(static_cast<uint32_t>(all.size()));
   const uint32_t count = wanted.count() ? std::min(wanted.count(), kMaxPage) : kMaxPage;
   size_t bytes = 0;
@@ -217,6 +238,9 @@ void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Va
     named.set_name(all[i].name);
     if (all[i].attr) {
       FillAttr(*all[i].attr, named.mutable_value());
+    } else if (all[i].value) {
+      named.set_variable(all[i].name);
+      TensorToValue(all[i].value, kFirstElements, 0, 0, named.mutable_value(), &look.cancelled);
     } else {
       named.set_variable(plan.slots[all[i].slot].name);
       FillSlot(look, all[i].slot, named.mutable_value());
@@ -243,13 +267,13 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     }
   }
   for (const std::string& name : variables) out->add_variables(name);
-  const PythonNames python_names;
+  const PythonNames python_names(PythonNames::Of::kVariablesAndValues);
   for (const PythonName& known : python_names.all()) {
     // Also those of other blocks: what uses them can be asked anywhere.
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
       return slots.contains(known.variable);
     });
-    if (!ours) continue;
+    if (!ours && !known.value) continue;
     proto::PythonName* python = out->add_python();
     python->set_name(known.name);
     python->set_variable(known.variable);

@@ -124,8 +124,8 @@ proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const K
   for (const auto& slots : plan.slot_of) {
     if (slots.contains(name)) return spec;
   }
-  if (const std::string* variable = known.python->Find(plan.program_id, name))
-    spec.mutable_data()->set_variable(std::string(*variable));
+  if (const PythonName* python = known.python->Find(plan.program_id, name))
+    spec.mutable_data()->set_variable(python->variable);
   return spec;
 }
 

@@ -4,6 +4,7 @@
 
 #include "debug/slots.h"
 #include "ops/op.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -65,6 +66,14 @@ KnownPlan& Plans::Add(const Plan& plan) {
       }
     }
   }
+  if (IsTraced(plan)) {
+    const proto::OpDesc& op = plan.desc.blocks(0).ops(0);
+    const std::vector<SourceFrame> stack = plan.StackOf(op);
+    for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
+      known->lines.push_back(Numbered(Cat(frame->file, ":", frame->line)));
+    traced_[op.id()] = plan.weak_from_this();
+    ++traced_count_;
+  }
   ForEach([](const Plan&, KnownPlan&) {});
   newest_[plan.program_id] = plan.id;
   return *(plans_[plan.id] = std::move(known));
@@ -96,6 +105,19 @@ std::shared_ptr<const Plan> Plans::OfProgram(uint32_t program_id) {
   return found;
 }
 
+std::vector<std::shared_ptr<const Plan>> Plans::Traced() {
+  std::vector<std::shared_ptr<const Plan>> plans;
+  for (auto it = traced_.begin(); it != traced_.end();) {
+    if (auto plan = it->second.lock()) {
+      plans.push_back(std::move(plan));
+      ++it;
+    } else {
+      it = traced_.erase(it);
+    }
+  }
+  return plans;
+}
+
 void Plans::Watch(const Plan& plan, const KnownPlan& known) const {
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
     for (const Instruction& instruction : plan.blocks[block].code) {
@@ -124,6 +146,7 @@ void Plans::Clear() {
   });
   plans_.clear();
   newest_.clear();
+  traced_.clear();
 }
 
 uint32_t Plans::LineNumber(const Plan& plan, const proto::OpDesc& op) {
@@ -140,7 +163,11 @@ uint32_t Plans::LineNumber(const Plan& plan, const proto::OpDesc& op) {
     // Nobody's line: each such op is a line of its own, so that stepping by lines stops there.
     key = Cat(plan.program_id, "#", op.id());
   }
-  return lines_.emplace(std::move(key), static_cast<uint32_t>(lines_.size() + 1)).first->second;
+  return Numbered(std::move(key));
+}
+
+uint32_t Plans::Numbered(std::string line) {
+  return lines_.emplace(std::move(line), static_cast<uint32_t>(lines_.size() + 1)).first->second;
 }
 
 bool IsQuiet(const proto::OpDesc& op) {
@@ -159,6 +186,20 @@ proto::ProgramEvent Describe(const Plan& plan) {
   event.set_block_count(static_cast<uint32_t>(plan.desc.blocks_size()));
   event.set_planned_bytes(plan.fast_bytes);
   event.set_compile_ms(plan.compile_ms);
+  return event;
+}
+
+proto::ProgramEvent Describe(Plans& plans) {
+  proto::ProgramEvent event;
+  event.set_program(TracedProgram());
+  for (const std::shared_ptr<const Plan>& plan : plans.Traced()) {
+    event.set_name(plan->program_name);
+    event.set_op_count(event.op_count() + 1);
+    event.set_planned_bytes(event.planned_bytes() + plan->fast_bytes);
+    event.set_compile_ms(event.compile_ms() + plan->compile_ms);
+  }
+  event.set_version(plans.traced());
+  event.set_block_count(1);
   return event;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,6 +25,9 @@ struct Binding {
   // run.
   bool once_in_run = false;
   uint32_t run_start = 0;
+  // In imperative mode: how many lines of the stack, from the outermost one, are at the breakpoint
+  // and around it.
+  uint32_t lines = 0;
   std::shared_ptr<HitCount> hits;      // null: every visit counts
   std::shared_ptr<const LogLine> log;  // null: it stops
   // Of a data breakpoint: the slot that the op writes, and whether its bytes must become others.
@@ -67,6 +71,8 @@ struct OpFacts {
 struct KnownPlan {
   std::weak_ptr<const Plan> plan;
   uint32_t program_id = 0;
+  // Of an op in imperative mode: the user's lines that it was called in, outermost first.
+  std::vector<uint32_t> lines;
   // What Python called variables when the plan was first run; null: not known.
   std::shared_ptr<const PythonNames> python;
   std::vector<int> depth;                      // of each block
@@ -104,6 +110,10 @@ class Plans {
   }
   // The newest plan of a program, or null.
   std::shared_ptr<const Plan> OfProgram(uint32_t program_id);
+  // Imperative mode: the newest plan of each op, by the ops' ids.
+  std::vector<std::shared_ptr<const Plan>> Traced();
+  // How many such plans there have been.
+  uint32_t traced() const { return traced_count_; }
 
   // Sets each watch byte of the plan from its facts.
   void Watch(const Plan& plan, const KnownPlan& known) const;
@@ -112,10 +122,13 @@ class Plans {
 
  private:
   uint32_t LineNumber(const Plan& plan, const proto::OpDesc& op);
+  uint32_t Numbered(std::string line);
 
   std::unordered_map<uint64_t, std::unique_ptr<KnownPlan>> plans_;
   std::unordered_map<uint32_t, uint64_t> newest_;  // program → plan
   std::unordered_map<std::string, uint32_t> lines_;
+  std::map<uint32_t, std::weak_ptr<const Plan>> traced_;  // by op
+  uint32_t traced_count_ = 0;
 };
 
 // Does the op only save a value for the gradient?
@@ -123,6 +136,8 @@ bool IsQuiet(const proto::OpDesc& op);
 
 // What the wire tells of a plan's program.
 proto::ProgramEvent Describe(const Plan& plan);
+// The same of the one program of imperative mode.
+proto::ProgramEvent Describe(Plans& plans);
 // What the wire tells of an op.
 void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info);
 

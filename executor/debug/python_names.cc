@@ -16,7 +16,7 @@ void SetPythonNames(PythonNamesReader read) { reader.store(read); }
 void PythonNames::Read() const {
   if (read_) return;
   read_ = true;
-  if (const PythonNamesReader read = reader.load()) names_ = read();
+  if (const PythonNamesReader read = reader.load()) names_ = read(of_ == Of::kVariablesAndValues);
 }
 
 const std::vector<PythonName>& PythonNames::all() const {
@@ -24,12 +24,12 @@ const std::vector<PythonName>& PythonNames::all() const {
   return names_;
 }
 
-const std::string* PythonNames::Find(uint32_t program, const std::string& name) const {
-  const std::string* found = nullptr;
+const PythonName* PythonNames::Find(uint32_t program, const std::string& name) const {
+  const PythonName* found = nullptr;
   for (const PythonName& known : all()) {
     if (known.name != name) continue;
-    if (known.program == program) return &known.variable;
-    if (!found) found = &known.variable;
+    if (known.program == program) return &known;
+    if (!found) found = &known;
   }
   return found;
 }

@@ -78,7 +78,7 @@ class Session final : public Hook,
   void SetPresence(bool present) override;
   void Terminate(proto::Reply answer) override;
   proto::Programs Programs() override;
-  std::shared_ptr<const Plan> PlanOf(uint32_t program) override;
+  std::vector<std::shared_ptr<const Plan>> PlansOf(uint32_t program) override;
   void AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) override;
   void Cancel(uint64_t command) override;
   void Answer(proto::Reply reply) override;
@@ -100,6 +100,7 @@ class Session final : public Hook,
   ThreadState& Announce(ThreadState& thread);
   KnownPlan& Know(const Plan& plan, std::shared_ptr<const PythonNames> python = nullptr);
   void TellProgram(const Plan& plan);
+  void TellTraced();
   void TellPrograms();
   void Bind(const Plan& plan, KnownPlan& known);
   void BindAll();

@@ -6,6 +6,7 @@
 
 #include "debug/policy.h"
 #include "debug/session.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -135,20 +136,22 @@ proto::Programs Session::Programs() {
   Lock lock(mutex_);
   proto::Programs programs;
   for (const auto& [program, version] : told_programs_) {
-    if (const auto plan = plans_.OfProgram(program)) *programs.add_programs() = Describe(*plan);
+    const auto plan = plans_.OfProgram(program);
+    if (plan) *programs.add_programs() = IsTraced(*plan) ? Describe(plans_) : Describe(*plan);
   }
   std::sort(programs.mutable_programs()->begin(), programs.mutable_programs()->end(),
             [](const auto& a, const auto& b) { return a.program() < b.program(); });
   return programs;
 }
 
-std::shared_ptr<const Plan> Session::PlanOf(uint32_t program) {
+std::vector<std::shared_ptr<const Plan>> Session::PlansOf(uint32_t program) {
   Lock lock(mutex_);
+  if (program == TracedProgram()) return plans_.Traced();
   auto plan = plans_.OfProgram(program);
   OPSTEP_CHECK(plan, told_programs_.contains(program)
                          ? Cat("program ", program, " is no longer in use")
                          : Cat("no program ", program, " has run"));
-  return plan;
+  return {std::move(plan)};
 }
 
 void Session::AskStopped(uint32_t thread, uint32_t stop, const proto::Command& command) {

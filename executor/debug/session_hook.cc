@@ -6,6 +6,7 @@
 #include "debug/policy.h"
 #include "debug/session.h"
 #include "debug/stops.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -37,8 +38,15 @@ void Guarded(F&& f) {
 
 Position PositionOf(const ThreadState& thread, const KnownPlan& known, const Activation& where) {
   const OpFacts& facts = known.At(where);
-  return {thread.run, known.depth[where.block], where.block, where.iteration, facts.line,
-          facts.quiet};
+  Position at{thread.run,  known.depth[where.block],
+              where.block, where.iteration,
+              facts.line,  facts.quiet,
+              0,           {}};
+  if (!known.lines.empty()) {
+    at.call = where.instruction->op_id;
+    at.entries = thread.path.entries();
+  }
+  return at;
 }
 
 // One number for one entry into a block: all iterations around it count.
@@ -114,7 +122,7 @@ void Session::EnterBlock(const FrameView& frame) {
       thread.unwinding = false;
       thread.before.clear();
       thread.contents.clear();
-      thread.fired.clear();
+      if (!IsTraced(frame.plan())) thread.fired.clear();
       if (std::exchange(thread.latest_plan, frame.plan().id) != frame.plan().id)
         thread.clean.clear();
     }
@@ -135,6 +143,11 @@ void Session::EnterBlock(const FrameView& frame) {
     if (std::exchange(known.stale, false)) Bind(frame.plan(), known);
     if (starts || thread.taps_version != taps_->version()) StartTaps(thread, frame, known);
     if (!attached_) return;
+    if (starts && !known.lines.empty()) {
+      thread.path.Enter(known.lines, frame.plan().desc.blocks(0).ops(0).id());
+    } else if (starts) {
+      thread.path.Leave();
+    }
     Announce(thread);
     thread.at.run = thread.run;
     if (stop_next_ || thread.pause || thread.stepper.EveryOp(thread.run)) Arm(frame.plan(), known);
@@ -147,7 +160,8 @@ void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
   for (const Binding& binding : bindings) {
     uint64_t key = 0;
     if (binding.once_in_run) {
-      key = EntryKey(thread, &frame.top(), binding.run_start);
+      key = binding.lines ? thread.path.entry(binding.lines)
+                          : EntryKey(thread, &frame.top(), binding.run_start);
       const auto fired = thread.fired.find(binding.breakpoint);
       if (fired != thread.fired.end() && fired->second == key) continue;
     }
@@ -327,6 +341,7 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
     request.reason = proto::STOP_BREAKPOINT;
   }
   Announce(thread);
+  if (plans_.traced() > 0) TellTraced();
   thread.stepper.Cancel();
   thread.clean.clear();  // Values may be edited.
   stopped.set_thread(thread.id);

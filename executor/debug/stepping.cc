@@ -9,11 +9,27 @@ void Stepper::Start(StepMode mode, StepUnit unit, const Position& from, int bloc
   block_ = block;
 }
 
+// From one op in imperative mode to another one: steps are those of Python's own debuggers.
+bool Stepper::EndsAtCall(const Position& at) const {
+  const size_t depth = from_.entries.size();
+  // Is it still in what the outer lines of the stack began?
+  const auto within = [&](size_t lines) {
+    return lines > 0 && at.entries.size() >= lines &&
+           at.entries[lines - 1] == from_.entries[lines - 1];
+  };
+  // Out of the function, and through all that other programs do meanwhile.
+  if (mode_ == StepMode::kOut || mode_ == StepMode::kRun)
+    return at.call && depth > 1 && (!within(depth - 1) || at.entries.size() < depth);
+  if (mode_ == StepMode::kIteration) return at.call == from_.call;
+  if (!at.call || unit_ == StepUnit::kOp) return true;
+  return mode_ == StepMode::kOver ? !within(depth) : at.entries != from_.entries;
+}
+
 bool Stepper::EndsAt(const Position& at) const {
   if (!active()) return false;
   // The run ended under the step: it ends at the first op of the next one, whatever program that
   // is.
-  if (at.run != from_.run) return true;
+  if (at.run != from_.run) return !from_.call || EndsAtCall(at);
   switch (mode_) {
     case StepMode::kOut:
       return at.depth < from_.depth && !at.quiet;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace opstep {
 
@@ -16,6 +18,10 @@ struct Position {
   uint32_t line = 0;  // the user's line that made the op, as a number; forward and gradient differ
   // The op only saves a value for the gradient: nothing to see for one who goes line by line.
   bool quiet = false;
+  // Of an op in imperative mode, which is a run of its own: its id, else 0, and the user's lines
+  // that it was called in, outermost first, with a number for each entry (see CallPath).
+  uint32_t call = 0;
+  std::vector<uint64_t> entries = {};
 };
 
 // Decides at each op of a thread whether a step ends there. Steps count ops that are about to run,
@@ -30,14 +36,18 @@ class Stepper {
   // Any op may end it.
   bool EveryOp(uint64_t run) const { return active() && !EndsWithRun(run); }
   // It ends after the last op of this run, and at no other op of it.
-  bool EndsWithRun(uint64_t run) const { return mode_ == StepMode::kRun && run == from_.run; }
+  bool EndsWithRun(uint64_t run) const {
+    return mode_ == StepMode::kRun && run == from_.run && !from_.call;
+  }
   // It ends after the run's last op, whatever it is: it began in a block that this op ran, and
   // there is nothing behind it to stop at.
   bool EndsAfterLast(uint64_t run) const {
-    return active() && run == from_.run && (mode_ == StepMode::kRun || from_.depth > 0);
+    return EndsWithRun(run) || (active() && run == from_.run && from_.depth > 0);
   }
 
  private:
+  bool EndsAtCall(const Position& at) const;
+
   StepMode mode_ = StepMode::kNone;
   StepUnit unit_ = StepUnit::kOp;
   Position from_;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "debug.pb.h"
+#include "debug/call_path.h"
 #include "debug/data_watch.h"
 #include "debug/plans.h"
 #include "debug/stepping.h"
@@ -40,6 +41,8 @@ struct ThreadState {
   std::map<std::pair<const Instruction*, uint32_t>, Content> contents;
   // Where each line breakpoint stopped last: the entry into a block and a run of ops, as a number.
   std::unordered_map<uint32_t, uint64_t> fired;
+  // In imperative mode.
+  CallPath path;
 
   // Guarded by the session's lock.
   uint64_t tapped = 0;                    // the plan whose run a tap looks at, 0: none

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opstep.errors import error
+from opstep.operators import Operators
 from opstep.variable import Variable
 
 
@@ -14,6 +16,13 @@ def append_backward(
 
     Without `parameters`: for every trainable parameter that the loss depends on.
     """
+    if not isinstance(loss, Variable):
+        raise error(
+            "append_backward takes a variable of a program: in imperative mode call backward() of "
+            "the value"
+            if isinstance(loss, Operators)
+            else f"append_backward takes a variable of a program, not {type(loss).__name__}"
+        )
     program = loss.program
     wanted = [p if isinstance(p, str) else p.name for p in parameters or ()]
     block = program.current_block()

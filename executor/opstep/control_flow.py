@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from opstep import _core, context, ops
+from opstep import context, ops
 from opstep._core import Error
+from opstep.errors import error
 from opstep.program import Block, Program
 from opstep.variable import Variable
 
@@ -25,11 +26,9 @@ def new_block(program: Program) -> Iterator[Block]:
 def check_mode(layer: str) -> None:
     """Blocks are made in programs only."""
     if context.imperative():
-        stack = _core.user_stack()
-        where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
-        raise Error(
+        raise error(
             f"{layer} makes a block of a program: in imperative mode use Python's own if, while "
-            f"and for{where}"
+            "and for"
         )
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from opstep import _core, context, debug, ragged
 from opstep._core import Error
+from opstep.errors import error
+from opstep.operators import Operators
 from opstep.program import Program
 from opstep.variable import Variable
 
@@ -219,7 +221,9 @@ def _name(item: str | Variable) -> str:
         return item
     if isinstance(item, Variable):
         return item.name
-    raise Error(f"expected a variable or its name, not a {type(item).__name__}")
+    if isinstance(item, Operators):
+        raise error("a program has no runtime values: name its variables to be fed or fetched")
+    raise error(f"expected a variable or its name, not a {type(item).__name__}")
 
 
 def _arrays(program: Program, name: str, value: Any) -> dict[str, np.ndarray]:

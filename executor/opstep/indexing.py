@@ -10,7 +10,9 @@ import numpy as np
 
 from opstep import _core, ops
 from opstep._core import Error
+from opstep.errors import error
 from opstep.operators import Operators
+from opstep.variable import Variable
 
 _FAR = 2**63 - 1
 # Rows that are told one by one.
@@ -20,6 +22,8 @@ _FEW = 1024
 def index(x: Any, key: Any) -> Any:
     """What `x[key]` means, as in NumPy. A variable of integers takes rows."""
     if isinstance(key, Operators):
+        if isinstance(key, Variable) != isinstance(x, Variable):
+            raise _error(x, "a runtime value and a variable of a program do not go together")
         if not key.dtype.startswith("int"):
             raise _error(x, f"'{key.name}' is {key.dtype}; only integers are indexes")
         return ops.gather(x, key, axis=0)
@@ -130,7 +134,5 @@ def _one(x: Any, item: Any, axis: int, size: int | None) -> tuple[int, int]:
 
 
 def _error(x: Any, what: str) -> Error:
-    stack = _core.user_stack()
-    where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
     sizes = ", ".join("?" if size is None else str(size) for size in x.shape)
-    return Error(f"cannot index '{x.name}', which is [{sizes}]: {what}{where}")
+    return error(f"cannot index '{x.name}', which is [{sizes}]: {what}")

@@ -15,7 +15,7 @@ import sys
 from functools import cached_property
 from typing import Any
 
-from opstep import _core, context
+from opstep import _core, context, errors
 from opstep._core import Error
 from opstep.operators import Operators
 from opstep.program import Operator, Program
@@ -218,9 +218,7 @@ class OpFunction(_core.OpFunction):
         return sys.modules[__name__].fill._append({}, {}, attrs, program=like.program).name
 
     def _error(self, what: str) -> Error:
-        stack = _core.user_stack()
-        where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
-        return Error(f"[{self.type}] {what}{where}")
+        return errors.error(f"[{self.type}] {what}")
 
     def __repr__(self) -> str:
         return f"<function ops.{self.type}>"

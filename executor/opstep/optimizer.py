@@ -12,6 +12,7 @@ from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.backward import append_backward
 from opstep.clipping import GradientClip
+from opstep.errors import error
 from opstep.executor import Scope, global_scope
 from opstep.imperative.mode import guard, no_grad
 from opstep.imperative.programs import values_in
@@ -25,6 +26,27 @@ from opstep.variable import Parameter, Variable
 Pair = tuple[Variable, Variable]
 Rate = float | Schedule | Operators
 _PARAMETERS = (Parameter, ParameterValue)
+
+
+def _values(parameters: Any) -> list[Value]:
+    """What `step` was given, if it can change that."""
+    if callable(getattr(parameters, "parameters", None)):
+        raise error("step takes parameters, not a layer: say model.parameters()")
+    values = list(parameters)
+    for value in values:
+        if isinstance(value, Variable):
+            raise error(
+                f"step takes runtime values, and '{value.name}' is a variable of a program: "
+                "minimize adds steps to programs"
+            )
+        if not isinstance(value, Value):
+            raise error(f"step takes parameters, not {type(value).__name__}")
+    if not values:
+        raise error(
+            "step was given no parameters: layers that make theirs at the first call must have "
+            "been called"
+        )
+    return values
 
 
 class Optimizer:
@@ -72,12 +94,19 @@ class Optimizer:
         """
         if isinstance(loss, Value):
             if parameters is None:
-                raise Error(
+                raise error(
                     "minimize needs to know in imperative mode which parameters to change: say "
                     "parameters=model.parameters()"
                 )
             loss.backward(only=parameters)
             return self.step(parameters)
+        if not isinstance(loss, Variable):
+            raise error(f"minimize takes a loss, not {type(loss).__name__}")
+        if context.imperative():
+            raise error(
+                f"'{loss.name}' is a variable of a program, which has no value yet: call minimize "
+                "outside of opstep.imperative.guard()"
+            )
         main = loss.program
         with context.program_guard(main, startup):
             startup = main._startup or context.default_startup_program()
@@ -96,7 +125,7 @@ class Optimizer:
     def step(self, parameters: Sequence[Any]) -> list[Any]:
         """In imperative mode: change each parameter with its gradient, which is then cleared; those
         without one stay as they are. Gives each that was changed with its gradient."""
-        pairs = [(p, p.gradient) for p in parameters if p.gradient is not None]
+        pairs = [(p, p.gradient) for p in _values(parameters) if p.gradient is not None]
         with guard(), no_grad():
             step = _StepNow(self, self._kept)
             for parameter, gradient in self._clipped("clipping", pairs):

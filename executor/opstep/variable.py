@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from opstep import _core
 from opstep._core import Error
+from opstep.errors import error
 from opstep.operators import Operand as Operand, Operators
 
 if TYPE_CHECKING:
@@ -105,11 +106,19 @@ class Variable(Operators):
     # == and != compare identity, so that variables can be kept in sets and lists; see ops.equal.
 
     def __bool__(self) -> bool:
-        raise Error(
+        raise error(
             f"'{self.name}' has no value while the program is being built, so Python cannot ask "
-            "whether it is true; convert the function with opstep.to_graph, use layers.cond or "
-            "layers.While, or fetch it and look at the array"
+            "whether it is true; let opstep.to_graph convert the function, use opstep.cond or "
+            "opstep.while_loop, or fetch it and look at the array"
         )
+
+    def __float__(self) -> float:
+        raise error(
+            f"'{self.name}' has no value while the program is being built: fetch it, or compute it "
+            "inside opstep.imperative.guard()"
+        )
+
+    __int__ = __float__  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name} {type_text(self)}>"

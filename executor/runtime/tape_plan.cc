@@ -12,6 +12,7 @@
 #include "ops/op.h"
 #include "passes/backward.h"
 #include "passes/build.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -198,8 +199,13 @@ class Builder {
       proto::OpDesc op = original;
       op.clear_id();
       op.clear_forward_op();
-      for (uint32_t& frame : *op.mutable_stack())
-        frame = alone->InternFrame(program_->frame(frame));
+      std::string call = Cat(op.type(), "\n", op.name(), "\n");
+      for (uint32_t& frame : *op.mutable_stack()) {
+        const SourceFrame line = program_->frame(frame);
+        call += Cat(line.file, ":", line.line, "\n");
+        frame = alone->InternFrame(line);
+      }
+      NumberCall(*alone, call);
       std::vector<VarType> types, none;
       for (const proto::Slot& slot : op.inputs()) {
         for (const std::string& name : slot.vars()) {

@@ -7,6 +7,7 @@
 
 #include "ops/op.h"
 #include "passes/build.h"
+#include "runtime/traced_program.h"
 
 namespace opstep {
 namespace {
@@ -96,7 +97,9 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   }
   AppendOp(*program, 0, std::move(op));
   traced->program = program;
-  traced->plan = std::make_unique<CompiledPlan>(Compile(std::move(program), feeds, fetches));
+  std::shared_ptr<Plan> plan = Compile(std::move(program), feeds, fetches);
+  JoinTraced(*plan);
+  traced->plan = std::make_unique<CompiledPlan>(std::move(plan));
   size_t bytes = 0;
   for (const SlotPlan& slot : traced->plan->plan().slots)
     bytes += slot.type.dims.known() ? Tensor(slot.type).bytes() : kBrief;

@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
+#include <vector>
 
+#include "debug/call_path.h"
 #include "debug/stepping.h"
 
 using namespace opstep;
@@ -22,13 +24,13 @@ bool Ends(StepMode mode, StepUnit unit, Position from, Position at) {
 }
 
 // run, depth, block, iteration, line
-constexpr Position kOuter{1, 0, 0, 0, 5};
-constexpr Position kOuterSameLine{1, 0, 0, 0, 5};
-constexpr Position kOuterNextLine{1, 0, 0, 0, 6};
-constexpr Position kBody{1, 1, 1, 0, 8};
-constexpr Position kBodyOfSameLine{1, 1, 1, 0, 5};
-constexpr Position kBodyNextIteration{1, 1, 1, 1, 8};
-constexpr Position kNextRun{2, 1, 1, 0, 5};
+const Position kOuter{1, 0, 0, 0, 5};
+const Position kOuterSameLine{1, 0, 0, 0, 5};
+const Position kOuterNextLine{1, 0, 0, 0, 6};
+const Position kBody{1, 1, 1, 0, 8};
+const Position kBodyOfSameLine{1, 1, 1, 0, 5};
+const Position kBodyNextIteration{1, 1, 1, 1, 8};
+const Position kNextRun{2, 1, 1, 0, 5};
 
 void ByOp() {
   const StepUnit op = StepUnit::kOp;
@@ -99,9 +101,51 @@ void Runs() {
   Check(!stepper.active() && !stepper.EndsAt(kBody), "cancelled");
 }
 
+// Imperative mode: each op is a run, and has the lines that it was called in, outermost first.
+class Calls {
+ public:
+  Position At(std::vector<uint32_t> lines, uint32_t op) {
+    path_.Enter(lines, op);
+    return {++run_, 0, 0, 0, lines.back(), false, op, path_.entries()};
+  }
+
+ private:
+  CallPath path_;
+  uint64_t run_ = 0;
+};
+
+void LineByLine() {
+  const StepUnit line = StepUnit::kLine, op = StepUnit::kOp;
+  Calls calls;
+  const Position a = calls.At({5}, 1), b = calls.At({5}, 2), inner = calls.At({5, 20}, 3),
+                 next_inner = calls.At({5, 21}, 4), c = calls.At({5}, 5), d = calls.At({6}, 6);
+  Check(Ends(StepMode::kOver, op, a, b), "each op is a step");
+  Check(!Ends(StepMode::kOver, line, a, b), "a line's ops are one step there too");
+  Check(!Ends(StepMode::kOver, line, a, inner), "over runs a function that the line calls");
+  Check(!Ends(StepMode::kOver, line, a, c), "the line goes on behind it");
+  Check(Ends(StepMode::kOver, line, a, d), "the next line");
+  Check(Ends(StepMode::kInto, line, a, inner), "into the function");
+  Check(Ends(StepMode::kOver, line, inner, next_inner), "a line of the function");
+  Check(!Ends(StepMode::kOut, line, inner, next_inner), "out runs the rest of the function");
+  Check(Ends(StepMode::kOut, line, inner, c), "and stops where it was called");
+  Check(Ends(StepMode::kOut, line, inner, d), "or behind that");
+  Check(!Ends(StepMode::kOut, line, a, d), "there is nothing outside of a script");
+  Check(!Ends(StepMode::kRun, line, a, d), "nor does it end with an op");
+  const Position again = calls.At({6}, 6), other = calls.At({5}, 1);
+  Check(Ends(StepMode::kOver, line, d, again), "a loop of one line comes around");
+  Check(Ends(StepMode::kIteration, line, a, other), "the same call once more");
+  Check(!Ends(StepMode::kIteration, line, a, again), "and no other");
+  Position gradient = kOuter;
+  gradient.run = 100;
+  Check(Ends(StepMode::kOver, line, a, gradient), "gradients are another program");
+  Check(!Ends(StepMode::kOut, line, inner, gradient), "that out runs through");
+  Check(Ends(StepMode::kOver, line, gradient, d), "and that ends with its run");
+}
+
 }  // namespace
 
 int main() {
+  LineByLine();
   ByOp();
   ByLine();
   IntoOneBlock();

@@ -150,11 +150,21 @@ def terminal(
     **env: str,
 ) -> Iterator[Terminal]:
     """`opstep COMMAND OPTIONS SCRIPT ARGS` at a terminal of that many columns and rows."""
+    line = [sys.executable, "-c", START, command, *options, script, *args]
+    with at_terminal(line, size, cwd, **env) as there:
+        yield there
+
+
+@contextlib.contextmanager
+def at_terminal(
+    line: list[str], size: tuple[int, int] = (200, 24), cwd: Path = HERE, **env: str
+) -> Iterator[Terminal]:
+    """Any command at a terminal."""
     ours, theirs = os.openpty()
     _set_size(ours, *size)
     clean = {name: value for name, value in os.environ.items() if name not in _SIZES}
     process = subprocess.Popen(
-        [sys.executable, "-c", START, command, *options, script, *args],
+        line,
         cwd=cwd,
         env={**clean, "TERM": "xterm-256color", **env},
         stdin=theirs,

@@ -47,7 +47,8 @@ class Told:
                 place = render.where(state.spec)
                 self._screen.line(f"breakpoint {state.id} at {place}: {state.message}", "yellow")
         for state in self._unbound():
-            if self._is_new(state):
+            # Line by line there is always more to come.
+            if self._is_new(state) and not state.message.endswith(" yet"):
                 why = render.why_not(state, self.hint(state))
                 self._say_unbound(state, "is bound to no op", why)
 

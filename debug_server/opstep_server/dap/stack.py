@@ -43,6 +43,12 @@ def creation_stack(op: pb.OpInfo) -> str:
     return "\n".join(lines)
 
 
+def _made_now(stopped: pb.Stopped) -> bool:
+    """Was the op made where Python is, as in imperative mode? That is shown anyway."""
+    python = [(f.file, f.line) for f in stopped.frames if f.kind == pb.StackFrame.PYTHON]
+    return python == [(line.file, line.line) for line in stopped.frames[0].op.stack]
+
+
 class StackView:
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -59,7 +65,7 @@ class StackView:
                         stop.frames.append(self._border(stop))
                         in_python = True
                 stop.frames.append(self._frame(stop, index, frame))
-                if frame.kind == pb.StackFrame.OP:
+                if frame.kind == pb.StackFrame.OP and not _made_now(stop.stopped):
                     # Its own line is the innermost of them.
                     stop.frames += [self._creation(stop, index, at) for at in frame.op.stack[1:]]
         return stop.frames

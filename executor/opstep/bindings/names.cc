@@ -1,9 +1,11 @@
 // What the user's Python code calls variables, for the debugger's expressions.
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
 #include "debug/agent.h"
 #include "opstep/bindings/bindings.h"
+#include "opstep/bindings/values.h"
 
 namespace opstep::python {
 namespace {
@@ -17,9 +19,19 @@ py::object& VariableType() {
   return *type;
 }
 
+// The class opstep.imperative.Layer. Leaked, too.
+py::object& LayerType() {
+  static auto* type = new py::object;
+  return *type;
+}
+
+constexpr size_t kMostLayers = 16;  // inside each other
+
 // Looks without running any of the user's code: the thread stands still in the debugger.
 class Collector {
  public:
+  explicit Collector(bool values) : values_(values) {}
+
   std::vector<PythonName> Collect() {
     for (const py::object& frame : UserFrames()) {
       AddLocals(frame);
@@ -90,11 +102,8 @@ class Collector {
       PyErr_Clear();  // A name that nobody can type.
       return;
     }
-    std::string variable_name;
-    uint32_t program_id = 0;
-    if (NameInTrace(value, program_id, variable_name)) {
-      if (known_.insert(prefix + text).second)
-        names_.push_back({prefix + text, program_id, variable_name});
+    if (IsValue(value)) {
+      AddValue(value, prefix + text);
     } else if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(VariableType().ptr()))) {
       const std::string name = prefix + text;
       const py::handle variable(value);
@@ -102,6 +111,8 @@ class Collector {
       if (!known_.insert(name).second) return;
       names_.push_back(
           {name, program.cast<const Program&>().id(), variable.attr("name").cast<std::string>()});
+    } else if (IsLayer(value)) {
+      AddLayer(value, prefix + text + ".");
     } else if (prefix.empty() && IsPlainObject(value)) {
       PyObject* attributes = PyObject_GenericGetDict(value, nullptr);
       if (!attributes) {
@@ -113,6 +124,43 @@ class Collector {
     }
   }
 
+  // One that the op under way reads is a variable of its program.
+  void AddValue(PyObject* value, const std::string& name) {
+    if (!known_.insert(name).second) return;
+    PythonName found{name, 0, ""};
+    const bool read = NameInTrace(value, found.program, found.variable);
+    if (!read && !values_) return;
+    const ValuePtr core = CoreOf(value);
+    if (!read) found.value = core->tensor();
+    names_.push_back(std::move(found));
+    if (values_ && core->gradient)
+      names_.push_back({name + ".gradient", 0, "", core->gradient->tensor()});
+  }
+
+  static bool IsLayer(PyObject* value) {
+    return LayerType() &&
+           PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(LayerType().ptr()));
+  }
+
+  // Its attributes, with the layers among them, and the values that it keeps: net.hidden.w.
+  void AddLayer(PyObject* layer, const std::string& prefix) {
+    if (around_.size() == kMostLayers) return;
+    if (std::find(around_.begin(), around_.end(), layer) != around_.end()) return;
+    PyObject* attributes = PyObject_GenericGetDict(layer, nullptr);
+    if (!attributes) {
+      PyErr_Clear();
+      return;
+    }
+    PyObject* kept = PyDict_GetItemString(attributes, "_values");
+    around_.push_back(layer);
+    const size_t first = names_.size();
+    if (kept) AddAll(kept, prefix);
+    for (size_t i = first; i < names_.size(); ++i) names_[i].parameter = true;
+    AddAll(attributes, prefix);
+    around_.pop_back();
+    Py_DECREF(attributes);
+  }
+
   // Of a class that was written in Python and finds attributes in the usual way.
   static bool IsPlainObject(PyObject* value) {
     const PyTypeObject* type = Py_TYPE(value);
@@ -121,18 +169,20 @@ class Collector {
            !PyModule_Check(value);
   }
 
+  const bool values_;
   std::vector<PythonName> names_;
   std::set<std::string> known_;
   std::unordered_set<PyObject*> seen_;
+  std::vector<PyObject*> around_;  // layers that are being looked into
 };
 
 // Called by the agent on a thread that runs a plan, which has given up the GIL for that.
-std::vector<PythonName> ReadNames() {
+std::vector<PythonName> ReadNames(bool values) {
   if (Finalizing()) return {};
   py::gil_scoped_acquire gil;
   if (!VariableType()) return {};
   try {
-    return Collector().Collect();
+    return Collector(values).Collect();
   } catch (const std::exception&) {
     return {};  // A variable that is only half made.
   }
@@ -142,6 +192,7 @@ std::vector<PythonName> ReadNames() {
 
 void BindNames(py::module_& m) {
   SetPythonNames(&ReadNames);
+  m.def("set_layer_type", [](py::object type) { LayerType() = std::move(type); });
   m.def("set_variable_type", [](py::object type) { VariableType() = std::move(type); });
 }
 

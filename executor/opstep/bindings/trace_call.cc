@@ -15,6 +15,7 @@
 #include "opstep/bindings/trace_key.h"
 #include "opstep/bindings/values.h"
 #include "runtime/hook_state.h"
+#include "runtime/traced_program.h"
 
 namespace opstep::python {
 namespace {
@@ -210,6 +211,7 @@ class Call {
   std::shared_ptr<const TracedOp> Make() {
     const std::string& type = def_.schema.type;
     auto program = std::make_shared<Program>("imperative");
+    NumberCall(*program, Cat(type, "\n", given_.scope, given_.name, "\n", UserStackNumber()));
     proto::OpDesc op;
     op.set_type(type);
     op.set_name(Cat(given_.scope, given_.name.empty() ? type : given_.name));
@@ -312,7 +314,7 @@ bool NameInTrace(PyObject* value, uint32_t& program, std::string& name) {
   for (const proto::Slot& slot : running->op->op().inputs()) {
     for (const std::string& variable : slot.vars()) {
       if (running->inputs[at++] != core) continue;
-      program = running->op->program->id();
+      program = TracedProgram();
       name = variable;
       return true;
     }

@@ -1,5 +1,7 @@
 #include "opstep/bindings/trace_key.h"
 
+#include "opstep/bindings/values.h"
+
 namespace opstep::python {
 namespace {
 
@@ -44,6 +46,8 @@ bool TraceKey::AddAttr(PyObject* value) {
     for (Py_ssize_t i = 0; i < size; ++i) {
       if (!AddAttr(PySequence_Fast_GET_ITEM(value, i))) return false;
     }
+  } else if (IsValue(value)) {
+    return AddAttr(py::handle(value).attr("numpy")().ptr());
   } else if (py::isinstance<py::array>(value)) {
     const auto array = py::reinterpret_borrow<py::array>(value);
     if (array.nbytes() > kLargestArray) return false;

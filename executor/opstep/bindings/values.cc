@@ -63,7 +63,17 @@ py::object DTypeName(PyObject* self) {
 py::object Name(PyObject* self) { return py::str(Core(self).name); }
 py::object StopGradient(PyObject* self) { return py::bool_(Core(self).stop_gradient); }
 py::object IsLeaf(PyObject* self) { return py::bool_(Core(self).node == nullptr); }
-py::object Array(PyObject* self) { return ToArray(Core(self).tensor()); }
+
+// What gradients may need must not be written into: nobody would notice.
+py::object Array(PyObject* self) {
+  const RuntimeValue& value = Core(self);
+  py::array array = ToArray(value.tensor());
+  if (value.node != nullptr) {
+    py::detail::array_proxy(array.ptr())->flags &=
+        ~static_cast<int>(py::detail::npy_api::NPY_ARRAY_WRITEABLE_);
+  }
+  return array;
+}
 
 py::object Gradient(PyObject* self) {
   const ValuePtr& gradient = Core(self).gradient;
@@ -85,8 +95,9 @@ py::object SetName(PyObject* self, PyObject* name) {
 
 py::object SetStopGradient(PyObject* self, PyObject* stop) {
   RuntimeValue& value = Core(self);
-  const bool stops = PyObject_IsTrue(stop) != 0;
-  if (PyErr_Occurred()) throw py::error_already_set();
+  OPSTEP_CHECK(PyBool_Check(stop), "stop_gradient is True or False, not ",
+               std::string(py::repr(stop)), UserPlace());
+  const bool stops = stop == Py_True;
   OPSTEP_CHECK(stops || IsFloat(value.tensor().dtype), "a value of dtype ",
                NameOf(value.tensor().dtype), " has no gradient: only floats have", UserPlace());
   value.stop_gradient = stops;
@@ -192,7 +203,10 @@ PyTypeObject* MakeBaseType() {
       {},
   }};
   static std::array<PyMethodDef, 5> methods{{
-      {"numpy", PlainMethod<&Array>, METH_NOARGS, "The value as an array over the same memory."},
+      {"numpy", PlainMethod<&Array>, METH_NOARGS,
+       "The value as an array over the same memory, read-only where a gradient may need it. What "
+       "is "
+       "written into another one is what backward() finds there."},
       {"detach", PlainMethod<&Detach>, METH_NOARGS,
        "The same memory, through which no gradient flows."},
       {"_take", Method<&TakeArray>, METH_O, nullptr},

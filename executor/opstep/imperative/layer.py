@@ -10,9 +10,10 @@ from weakref import WeakSet
 import numpy as np
 
 from opstep import _core
-from opstep._core import Error
 from opstep.context import _context, guarded_program
+from opstep.errors import error
 from opstep.executor import Scope, global_scope
+from opstep.imperative import show
 from opstep.imperative.mode import _seeds
 from opstep.imperative.parameters import new_parameter, value_of
 from opstep.imperative.programs import (
@@ -67,7 +68,7 @@ class Layer(metaclass=_LayerType):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; called by calling the layer."""
-        raise Error(f"{type(self).__name__} has no forward(): define what the layer computes")
+        raise error(f"{type(self).__name__} has no forward(): define what the layer computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         before = _context.layer, _context.names, _context.counts, _context.building
@@ -114,9 +115,9 @@ class Layer(metaclass=_LayerType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Layer | ParameterValue) and "_values" not in self.__dict__:
-            raise Error(f"{type(self).__name__}: call super().__init__() before setting '{name}'")
+            raise error(f"{type(self).__name__}: call super().__init__() before setting '{name}'")
         if isinstance(value, list | tuple) and any(isinstance(each, Layer) for each in value):
-            raise Error(
+            raise error(
                 f"{type(self).__name__}: '{name}' has layers in a {type(value).__name__}, where "
                 "their parameters are not found: make it an imperative.LayerList"
             )
@@ -156,6 +157,12 @@ class Layer(metaclass=_LayerType):
         if _context.layer is self and value.name == name:
             value._name = _context.names + name
         return value
+
+    def __repr__(self) -> str:
+        return show.layer_text(self)
+
+    def __dir__(self) -> list[str]:
+        return show.layer_attributes(Layer, self, list(super().__dir__()))
 
     # --- what layers ask for while `forward` runs
 
@@ -211,7 +218,7 @@ class Layer(metaclass=_LayerType):
             found = new_parameter(name, shape, dtype, initializer, trainable, optimize_attr)
             self._values[key] = found
         elif list(found.shape) != list(shape) or found.dtype != _core.dtype_name(dtype):
-            raise Error(
+            raise error(
                 f"'{name}' is {found.dtype}{list(found.shape)}, but the layer now wants "
                 f"{_core.dtype_name(dtype)}{list(shape)}: its inputs must keep their sizes"
             )
@@ -302,14 +309,14 @@ class Layer(metaclass=_LayerType):
             hint = f"; did you mean '{near}'?" if near else ""
             if not self._used:
                 hint = ": call it once first, since layers make their parameters at the first call"
-            raise Error(f"{type(self).__name__} has no '{name}' to load{hint}")
+            raise error(f"{type(self).__name__} has no '{name}' to load{hint}")
         for name in own.keys() - state.keys():
-            raise Error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")
+            raise error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")
         arrays = {name: np.asarray(array) for name, array in state.items()}
         for name, array in arrays.items():
             value = own[name]
             if (array.shape, _core.dtype_name(array.dtype)) != (value.shape, value.dtype):
-                raise Error(
+                raise error(
                     f"'{name}' is {value.dtype}{list(value.shape)} but what is to be loaded is "
                     f"{array.dtype}{list(array.shape)}"
                 )
@@ -362,6 +369,10 @@ class Layer(metaclass=_LayerType):
         self.training = training
         for layer in self.sublayers():
             layer.training = training
+
+
+# The debugger finds the names that Python code has for what layers keep.
+_core.set_layer_type(Layer)
 
 
 class _Simple(Layer):

@@ -7,6 +7,7 @@ from typing import Any
 
 from opstep import _core, debug
 from opstep.context import _context
+from opstep.errors import error
 
 
 class guard(ContextDecorator):
@@ -65,4 +66,6 @@ _seeds: Any = _Seeds()
 
 def seed(number: int) -> None:
     """Begin anew with the seeds of parameters, as for a program with this `random_seed`."""
+    if not isinstance(number, int):
+        raise error(f"a seed is a whole number, not {number!r}")
     _seeds.random_seed, _seeds._seeds_given = number, 0

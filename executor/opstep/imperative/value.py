@@ -9,6 +9,8 @@ import numpy as np
 
 from opstep import _core, ops
 from opstep._core import Error
+from opstep.errors import error
+from opstep.imperative import show
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
 from opstep.variable import check_optimize_attr
@@ -20,7 +22,7 @@ class Value(_core.RuntimeValue, Operators):
     __slots__ = ()
 
     def __init__(self, array: Any, stop_gradient: bool = True, name: str = "") -> None:
-        self._take(np.asarray(array))
+        self._take(_array(array))
         if name:
             self._name = name
         if not stop_gradient:
@@ -31,13 +33,20 @@ class Value(_core.RuntimeValue, Operators):
         """What a debugger calls it."""
         return self._name or "value"
 
+    @property
+    def elements(self) -> np.ndarray:
+        """The value as an array that cannot be written into: what an editor shows of it."""
+        array = self.numpy()
+        array.flags.writeable = False
+        return array
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
         return array.copy() if copy else array
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_leaf:
-            raise Error(
+            raise error(
                 "a value that an op made and gradients flow through cannot be copied or pickled: "
                 "take its detach()"
             )
@@ -47,6 +56,12 @@ class Value(_core.RuntimeValue, Operators):
         """What a copy gets beside the elements."""
         own = {"_name": self._name, "stop_gradient": self.stop_gradient}
         return getattr(self, "__dict__", {}) | own
+
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """NumPy's functions, such as np.mean, take the array."""
+        return function(*map(_plain, args), **{key: _plain(v) for key, v in kwargs.items()})
 
     # --- gradients
 
@@ -83,7 +98,7 @@ class Value(_core.RuntimeValue, Operators):
         """Its one element as a Python number."""
         array = self.numpy()
         if array.size != 1:
-            raise Error(
+            raise error(
                 f"a value of shape {list(self.shape)} is not one number; take its mean, sum or one "
                 "of its elements"
             )
@@ -96,24 +111,27 @@ class Value(_core.RuntimeValue, Operators):
         return int(self.item())
 
     def __index__(self) -> int:
-        return self.item().__index__()
+        number = self.item()
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise error(f"a value of dtype {self.dtype} is no index: cast it to int64")
+        return number
 
     def __bool__(self) -> bool:
         return bool(self.item())
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a value of no dimension has no len()")
+            raise error("a value of no dimension has no length and no rows")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
-        array = self.numpy()
-        text = np.array2string(array, separator=", ", prefix=f"{kind}(")
-        return f"{kind}({text}, dtype={self.dtype})"
+        return show.value_text(self)
+
+    def __dir__(self) -> list[str]:
+        return show.attributes(list(super().__dir__()))
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -158,6 +176,25 @@ def _restored(kind: type[Value], array: np.ndarray, state: dict[str, Any]) -> Va
     return value
 
 
+def _plain(argument: Any) -> Any:
+    if isinstance(argument, list | tuple):
+        return type(argument)(map(_plain, argument))
+    return argument.numpy() if isinstance(argument, Value) else argument
+
+
+def _array(array: Any) -> np.ndarray:
+    try:
+        made = np.asarray(array)
+        _core.dtype_name(made.dtype)
+    except ValueError:
+        raise error("no array can be made of that: its rows have different lengths") from None
+    except Error:
+        kind = type(array).__name__
+        what = f"an array of dtype {array.dtype}" if isinstance(array, np.ndarray) else kind
+        raise error(f"no value can be made of {what}: give it numbers or booleans") from None
+    return made
+
+
 _core.set_value_type(Value)
 
 _core.set_operators(
@@ -173,5 +210,5 @@ def to_variable(array: Any, stop_gradient: bool = True, name: str = "") -> Value
     if isinstance(array, Value):
         return array
     if isinstance(array, Operators):
-        raise Error(f"'{array.name}' is a variable of a program: it has no value to be taken")
+        raise error(f"'{array.name}' is a variable of a program: it has no value to be taken")
     return Value(array, stop_gradient, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from opstep import _core, context, ops
+from opstep import context, errors, ops
 from opstep._core import Error
 from opstep.imperative.programs import is_filled
 from opstep.initializer import AlreadyFilled, Constant, Initializer, add_startup_value, next_seed
@@ -22,6 +22,19 @@ Layer = Callable[..., Any]
 Step = tuple[Layer, tuple[Any, ...] | dict[str, Any]]
 
 
+def _not_taken(x: Any) -> str:
+    if context.imperative():
+        kind = type(x).__name__
+        return f"takes a value, not {kind}: make it one with opstep.imperative.to_variable"
+    if isinstance(x, Operators):
+        return (
+            "takes a variable of the program, not a runtime value: use those inside "
+            "opstep.imperative.guard() only"
+        )
+    kind = type(x).__name__
+    return f"takes a variable of the program, not {kind}: feed it by layers.data"
+
+
 def base_name(x: Variable, layer: Layer, name: str | None) -> str:
     """What the ops and parameters of a layer are called after."""
     owner = context.current_layer()
@@ -29,8 +42,7 @@ def base_name(x: Variable, layer: Layer, name: str | None) -> str:
         kind = layer.__name__
         return context.scoped(name or kind) if owner is None else owner._base_name(kind, name)
     if not isinstance(x, Variable):
-        kind = type(x).__name__
-        raise error(layer, f"takes a variable of the program, not {kind}: feed it by layers.data")
+        raise error(layer, _not_taken(x))
     if owner is not None:
         return owner._base_name(layer.__name__, name)
     return context.scoped(name) if name else x.program.unique_name(layer.__name__)
@@ -85,11 +97,9 @@ def _keeper(name: str) -> Any:
     """The Layer that keeps a parameter from call to call."""
     layer = context.current_layer()
     if layer is None:
-        stack = _core.user_stack()
-        where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
-        raise Error(
+        raise errors.error(
             f"'{name}' would be made anew at each call: in imperative mode call the layer in the "
-            f"forward() of an opstep.imperative.Layer, which keeps it{where}"
+            "forward() of an opstep.imperative.Layer, which keeps it"
         )
     return layer
 
@@ -123,6 +133,4 @@ def text(x: Variable) -> str:
 
 def error(layer: Layer, what: str) -> Error:
     """One sentence with the user's line."""
-    stack = _core.user_stack()
-    where = f" ({stack[0][0].rsplit('/', 1)[-1]}:{stack[0][1]})" if stack else ""
-    return Error(f"[{layer.__name__}] {what}{where}")
+    return errors.error(f"[{layer.__name__}] {what}")
