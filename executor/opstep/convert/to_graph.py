@@ -30,7 +30,6 @@ from opstep.layers import data
 from opstep.program import Program
 from opstep.variable import Variable
 
-
 # Programs of one function; those that were not used for longest make room.
 _KEPT = 64
 
