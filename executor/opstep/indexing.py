@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import operator
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from opstep import _core, ops
 from opstep._core import Error
 from opstep.operators import Operators
 
 _FAR = 2**63 - 1
+# Rows that are told one by one.
+_FEW = 1024
 
 
 def index(x: Any, key: Any) -> Any:
@@ -19,6 +24,10 @@ def index(x: Any, key: Any) -> Any:
             raise _error(x, f"'{key.name}' is {key.dtype}; only integers are indexes")
         return ops.gather(x, key, axis=0)
     shape = x.shape
+    if isinstance(x, _core.RuntimeValue) and x.stop_gradient and shape:
+        rows = _rows(x, key, shape[0])
+        if rows is not None:
+            return ops.gather(x, rows, axis=0)
     keys = _expand(x, key if isinstance(key, tuple) else (key,))
     axes: list[int] = []
     starts: list[int] = []
@@ -52,6 +61,29 @@ def index(x: Any, key: Any) -> Any:
     if new:
         x = ops.unsqueeze(x, axes=new)
     return x
+
+
+def _rows(x: Any, key: Any, size: int) -> Any:
+    """Which rows of a runtime value the key means, as a value; None where a slice op says it as well.
+
+    An attribute is part of an op's plan: a running index would have a plan made at each step. Where
+    gradients flow the ops are those of a program, so that their bits are the same.
+    """
+    if type(key) is int:
+        return _value_type()(_one(x, key, 0, size)[0] % size)
+    if type(key) is slice and key.start is not None and key.step is None:
+        start, end, _ = slice(*_range(x, key)).indices(size)
+        if end - start <= _FEW:
+            return _value_type()(np.arange(start, max(start, end)))
+    return None
+
+
+@cache
+def _value_type() -> Any:
+    # opstep.imperative needs this module.
+    from opstep.imperative.value import Value
+
+    return Value
 
 
 def _expand(x: Any, keys: tuple[Any, ...]) -> list[Any]:

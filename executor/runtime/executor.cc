@@ -10,9 +10,11 @@ constexpr size_t kCachedPlans = 32;
 }  // namespace
 
 CompiledPlan::CompiledPlan(std::shared_ptr<Plan> plan) : plan_(std::move(plan)) {}
-CompiledPlan::~CompiledPlan() = default;
+CompiledPlan::~CompiledPlan() { delete at_hand_.load(); }
 
 std::unique_ptr<Frame> CompiledPlan::TakeFrame() {
+  if (Frame* frame = at_hand_.exchange(nullptr, std::memory_order_acquire))
+    return std::unique_ptr<Frame>(frame);
   const std::lock_guard lock(mutex_);
   if (frames_.empty()) return std::make_unique<Frame>(plan_);
   std::unique_ptr<Frame> frame = std::move(frames_.back());
@@ -21,6 +23,11 @@ std::unique_ptr<Frame> CompiledPlan::TakeFrame() {
 }
 
 void CompiledPlan::GiveBack(std::unique_ptr<Frame> frame) {
+  Frame* none = nullptr;
+  if (at_hand_.compare_exchange_strong(none, frame.get(), std::memory_order_release)) {
+    (void)frame.release();
+    return;
+  }
   const std::lock_guard lock(mutex_);
   frames_.push_back(std::move(frame));
 }

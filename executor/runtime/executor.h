@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,8 @@ class CompiledPlan {
   void GiveBack(std::unique_ptr<Frame> frame);
 
   std::shared_ptr<Plan> plan_;
+  // One is at hand without a lock: as a rule one thread runs the plan.
+  std::atomic<Frame*> at_hand_{nullptr};
   std::mutex mutex_;
   std::vector<std::unique_ptr<Frame>> frames_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "runtime/hook_state.h"
 #include "runtime/interrupt.h"
@@ -55,7 +56,9 @@ void Frame::Run(std::span<void* const> feeds, Scope& scope) {
     BindFetches();
     for (TensorStack& stack : stacks_) stack.Clear();
     step_ = plan_->program->runs().fetch_add(1) + 1;
-    const ActiveRun active(*plan_);
+    // One op is run, or not, before anybody could ask.
+    std::optional<ActiveRun> active;
+    if (plan_->blocks.size() > 1 || plan_->blocks[0].code.size() > 1) active.emplace(*plan_);
     begun = true;
     RunBlock(0, 0);
   } catch (...) {
@@ -92,8 +95,11 @@ void Frame::Fetch(std::span<Tensor> fetched) {
     }
     if (plan_->slots[slot].storage == Storage::kFetch && from.owner != nullptr) {
       // The caller gets the memory; a second fetch of the same variable copies from it.
-      to = from;
-      from.owner = nullptr;
+      to.dtype = from.dtype;
+      to.dims = from.dims;
+      to.numel = from.numel;
+      to.data = from.data;
+      to.owner = std::move(from.owner);
       continue;
     }
     to = Tensor::Allocate(from.type());
@@ -148,8 +154,9 @@ void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& ma
 // The start of a block is a safe point: nothing of its own is alive, so its shape may change.
 void Frame::OpenBlock(int block) {
   if (hook_epoch_ != hook_epoch.load(std::memory_order_acquire)) [[unlikely]] {
-    hook_epoch_ = hook_epoch.load(std::memory_order_acquire);
-    hook_ = CurrentHook();
+    // Whoever may not be stopped sees the hook in a later run.
+    if (!unwatched_runs) hook_epoch_ = hook_epoch.load(std::memory_order_acquire);
+    hook_ = unwatched_runs ? nullptr : CurrentHook();
   }
   const bool inspects = hook_ != nullptr && hook_->Inspects();
   const PlanShape wanted = inspects ? PlanShape::kInspect : PlanShape::kFast;

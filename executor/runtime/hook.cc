@@ -29,12 +29,15 @@ std::atomic<void (*)()> interrupt_poll{nullptr};
 }  // namespace
 
 std::atomic<uint64_t> hook_epoch{0};
+std::atomic<bool> hook_there{false};
+thread_local constinit bool unwatched_runs = false;
 
 void SetHook(std::shared_ptr<Hook> hook) {
   std::shared_ptr<Hook> old;
   {
     const std::lock_guard lock(HookMutex());
     old = std::exchange(TheHook(), std::move(hook));
+    hook_there.store(TheHook() != nullptr, std::memory_order_relaxed);
     hook_epoch.fetch_add(1, std::memory_order_release);
   }
 }

@@ -9,6 +9,11 @@ namespace opstep {
 
 // Rises with every SetHook, so that a run need not take a lock to see that nothing changed.
 extern std::atomic<uint64_t> hook_epoch;
+// Is there a hook?
+extern std::atomic<bool> hook_there;
+// Runs of this thread go on without a hook that comes now: the thread holds what others, whom the
+// hook would wait for, need.
+extern thread_local constinit bool unwatched_runs;
 
 // All that a run pays for each op while nobody looks: one relaxed load and one branch not taken.
 // OPSTEP_NO_HOOK exists only for the benchmark that measures this price.

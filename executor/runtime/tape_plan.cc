@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/latest_cache.h"
 #include "ops/infer.h"
 #include "ops/op.h"
 #include "passes/backward.h"
@@ -235,17 +236,18 @@ const Buffer& BufferAt(const Tape& tape, const Place& place) {
 
 std::shared_ptr<const BackwardPlan> PlanFor(const Tape& tape, const TapeRequest& request) {
   static std::mutex mutex;
-  static auto* plans = new std::unordered_map<std::string, std::shared_ptr<const BackwardPlan>>;
+  static auto* plans = new LatestCache<std::shared_ptr<const BackwardPlan>>(kCachedTapes);
   const Wiring wiring(tape, request.loss, request.wanted);
   const std::string key = wiring.key + (request.record ? 'r' : 'p');
   {
     const std::lock_guard lock(mutex);
-    if (const auto it = plans->find(key); it != plans->end()) return it->second;
+    if (std::shared_ptr<const BackwardPlan> plan = plans->Find(key)) return plan;
   }
   std::shared_ptr<const BackwardPlan> made = Builder(tape, wiring).Build(request.record);
   const std::lock_guard lock(mutex);
-  if (plans->size() >= kCachedTapes) plans->clear();
-  return plans->emplace(key, std::move(made)).first->second;
+  if (std::shared_ptr<const BackwardPlan> plan = plans->Find(key)) return plan;
+  plans->Put(key, made);
+  return made;
 }
 
 }  // namespace opstep

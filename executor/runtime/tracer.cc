@@ -11,6 +11,9 @@
 namespace opstep {
 namespace {
 
+// Bytes that an op reads and writes in well under a microsecond.
+constexpr size_t kBrief = 16 << 10;
+
 uint64_t NextNumber() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -33,15 +36,16 @@ std::vector<std::string> VarNames(const google::protobuf::RepeatedPtrField<proto
 }
 
 void Record(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
-            std::span<const ValuePtr> outputs, std::vector<uint32_t> input_writes) {
+            std::span<const ValuePtr> outputs, const Few<uint32_t>& input_writes) {
   auto node = std::make_shared<TapeNode>();
   node->number = NextNumber();
   node->op = op;
   node->inputs.assign(inputs.begin(), inputs.end());
   for (const ValuePtr& input : inputs) node->wanted.push_back(input->differentiable());
-  node->input_writes = std::move(input_writes);
-  node->in_place.assign(outputs.size(), true);
+  node->input_writes = input_writes;
+  node->outputs.reserve(outputs.size());
   for (const ValuePtr& output : outputs) {
+    node->in_place.push_back(true);
     node->outputs.push_back(output->buffer);
     node->output_writes.push_back(output->buffer->writes.load(std::memory_order_relaxed));
   }
@@ -93,6 +97,10 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   AppendOp(*program, 0, std::move(op));
   traced->program = program;
   traced->plan = std::make_unique<CompiledPlan>(Compile(std::move(program), feeds, fetches));
+  size_t bytes = 0;
+  for (const SlotPlan& slot : traced->plan->plan().slots)
+    bytes += slot.type.dims.known() ? Tensor(slot.type).bytes() : kBrief;
+  traced->brief = !def.side_effect && bytes < kBrief;
   return traced;
 }
 
@@ -107,9 +115,8 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
   std::pmr::vector<void*> feeds(&memory);
   feeds.reserve(op->fed.size());
   for (const uint32_t place : op->fed) feeds.push_back(inputs[place]->tensor().data);
-  std::vector<uint32_t> input_writes;
+  Few<uint32_t> input_writes;
   if (record) {
-    input_writes.reserve(inputs.size());
     for (const ValuePtr& input : inputs)
       input_writes.push_back(input->buffer->writes.load(std::memory_order_relaxed));
   }
@@ -131,7 +138,7 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
       outputs[place]->buffer->writes.fetch_add(1, std::memory_order_relaxed);
   }
   for (size_t i = 0; i < made.size(); ++i) outputs[op->made[i]] = MakeValue(std::move(made[i]));
-  if (record) Record(op, inputs, outputs, std::move(input_writes));
+  if (record) Record(op, inputs, outputs, input_writes);
 }
 
 // A long chain would otherwise be freed by as many calls inside each other.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -49,6 +50,8 @@ struct TracedOp {
   std::shared_ptr<const Program> program;
   std::unique_ptr<CompiledPlan> plan;
   bool has_gradient = false;
+  // It takes less time than another thread would need to begin.
+  bool brief = false;
   // Inputs that the plan is fed, by their places among the op's inputs.
   std::vector<uint32_t> fed;
   // Outputs that the plan makes, by their places among the op's outputs; the others it writes into
@@ -72,17 +75,40 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
 void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
                  std::span<ValuePtr> outputs, bool record);
 
+// Numbers that are few as a rule: those need no memory of their own.
+template <typename T>
+class Few {
+ public:
+  void push_back(T number) {
+    if (size_ < kFew) {
+      few_[size_] = number;
+    } else {
+      more_.push_back(number);
+    }
+    ++size_;
+  }
+  T& operator[](size_t i) { return i < kFew ? few_[i] : more_[i - kFew]; }
+  T operator[](size_t i) const { return i < kFew ? few_[i] : more_[i - kFew]; }
+  size_t size() const { return size_; }
+
+ private:
+  static constexpr size_t kFew = 4;
+  std::array<T, kFew> few_{};
+  size_t size_ = 0;
+  std::vector<T> more_;
+};
+
 // An op that ran, with the values that it saw. Values know the op that made them, and ops what they
 // read: what nobody can ask a gradient of any more is freed.
 struct TapeNode {
   uint64_t number = 0;  // in the order in which ops ran
   std::shared_ptr<const TracedOp> op;
   std::vector<ValuePtr> inputs;
-  std::vector<bool> wanted;  // is a gradient of the input wanted?
+  Few<uint8_t> wanted;  // is a gradient of the input wanted?
   std::vector<std::shared_ptr<Buffer>> outputs;
-  std::vector<bool> in_place;  // of outputs: no gradient flows through what is written into
+  Few<uint8_t> in_place;  // of outputs: no gradient flows through what is written into
   // Buffer::writes of the inputs as they were read and of the outputs as they were made.
-  std::vector<uint32_t> input_writes, output_writes;
+  Few<uint32_t> input_writes, output_writes;
   bool released = false;
 
   TapeNode() = default;

@@ -266,6 +266,7 @@ void BindStack(py::module_& m) {
     FileNamer() = std::move(namer);
     ForgetCode();
   });
+  m.def("user_stack_number", &UserStackNumber);
   m.def("user_stack", [] {
     py::list out;
     for (const SourceFrame& f : UserStack()) out.append(py::make_tuple(f.file, f.line, f.function));

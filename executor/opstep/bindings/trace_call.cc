@@ -8,11 +8,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/latest_cache.h"
 #include "debug/doorbell.h"
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
 #include "opstep/bindings/trace_key.h"
 #include "opstep/bindings/values.h"
+#include "runtime/hook_state.h"
 
 namespace opstep::python {
 namespace {
@@ -265,8 +267,17 @@ class Call {
     } back;
     running = &now;
     const bool record = ThisThread().recording;
-    const WithoutGil released;
     DoorbellAfterFork();
+    if (op->brief && !hook_there.load(std::memory_order_relaxed)) {
+      // To give up the GIL would take longer than the op. Nothing may wait here.
+      struct Unwatched {
+        const bool before = std::exchange(unwatched_runs, true);
+        ~Unwatched() { unwatched_runs = before; }
+      } unwatched;
+      RunTracedOp(op, inputs_, outputs_, record);
+      return;
+    }
+    const WithoutGil released;
     RunTracedOp(op, inputs_, outputs_, record);
   }
 

@@ -35,6 +35,19 @@ class Value(_core.RuntimeValue, Operators):
         array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
         return array.copy() if copy else array
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_leaf:
+            raise Error(
+                "a value that an op made and gradients flow through cannot be copied or pickled: "
+                "take its detach()"
+            )
+        return _restored, (type(self), self.numpy(), self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """What a copy gets beside the elements."""
+        own = {"_name": self._name, "stop_gradient": self.stop_gradient}
+        return getattr(self, "__dict__", {}) | own
+
     # --- gradients
 
     def backward(self, retain: bool = False, only: Sequence[Value] | None = None) -> list[Value]:
@@ -122,6 +135,10 @@ class ParameterValue(Value):
         # Of one made by layers.create_parameter: when, and how it was filled.
         self._first: tuple[int, Any] | None = None
 
+    def _state(self) -> dict[str, Any]:
+        own = {"trainable": self.trainable, "_optimize_attr": self._optimize_attr}
+        return super()._state() | own
+
     @property
     def optimize_attr(self) -> dict[str, float]:
         """What optimizers do otherwise with it: see `opstep.optimizer.Optimizer`."""
@@ -131,6 +148,14 @@ class ParameterValue(Value):
     def optimize_attr(self, value: Mapping[str, float]) -> None:
         check_optimize_attr(self.name, value)
         self._optimize_attr = dict(value)
+
+
+def _restored(kind: type[Value], array: np.ndarray, state: dict[str, Any]) -> Value:
+    value = kind.__new__(kind)
+    value._take(array.copy())
+    for name, part in state.items():
+        setattr(value, name, part)
+    return value
 
 
 _core.set_value_type(Value)

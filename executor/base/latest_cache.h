@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace opstep {
+
+// What was made for keys, for the latest of them: when half as many as may be were made, those that
+// nobody has asked for since the half before go.
+template <typename T>
+class LatestCache {
+ public:
+  explicit LatestCache(size_t most) : half_(most / 2) {}
+
+  // A default T when there is none.
+  T Find(std::string_view key) {
+    if (const auto it = young_.find(key); it != young_.end()) return it->second;
+    const auto it = old_.find(key);
+    if (it == old_.end()) return T();
+    auto node = old_.extract(it);
+    T found = node.mapped();
+    MakeRoom();
+    young_.insert(std::move(node));
+    return found;
+  }
+
+  void Put(std::string_view key, T made) {
+    MakeRoom();
+    young_.emplace(key, std::move(made));
+  }
+
+  size_t size() const { return young_.size() + old_.size(); }
+
+ private:
+  void MakeRoom() {
+    if (young_.size() < half_) return;
+    // Freed last: that may come here again.
+    const Map gone = std::exchange(old_, std::move(young_));
+    young_.clear();
+  }
+
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Map = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
+  const size_t half_;
+  Map young_, old_;
+};
+
+}  // namespace opstep
