@@ -52,4 +52,9 @@ const bool kAbsGrad = Op("abs_grad")
                           .Register();
 
 }  // namespace
+
+Term SignedAs(const Term& given, const Term& x) {
+  return given ? Term("abs_grad", {{"X", {x}}, {"dout", {given}}}, "dX") : given;
+}
+
 }  // namespace opstep

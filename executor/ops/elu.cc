@@ -1,4 +1,5 @@
 #include "ops/functions.h"
+#include "ops/terms.h"
 #include "ops/unary_attr.h"
 
 namespace opstep {
@@ -85,6 +86,11 @@ const bool kEluGrad =
                 "Gradient of elu: dout where X is positive, else dout * alpha * exp(X).", "X")
         .Attr(FloatAttr("alpha", 1), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<Elu>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Slope(g, x, 1, p) - WherePositive(x, Slope(g, x, 1, p));
+          });
+        })
         .Register();
 const bool kSeluGrad =
     UnaryGradOp("selu_grad",
@@ -93,12 +99,23 @@ const bool kSeluGrad =
         .Attr(FloatAttr("alpha", kSeluAlpha), "as in the forward op")
         .Attr(FloatAttr("gamma", kSeluGamma), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<Selu>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            return Slope(g, x, 1, p) - WherePositive(x, Slope(g, x, 1, p));
+          });
+        })
         .Register();
 const bool kCeluGrad =
     UnaryGradOp("celu_grad",
                 "Gradient of celu: dout where X is positive, else dout * exp(X / alpha).", "X")
         .Attr(FloatAttr("alpha", 1), "as in the forward op")
         .Prepare(PrepareUnaryAttrGrad<Celu>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            const Term slope = Slope(g, x, 1, p);
+            return Scaled(slope - WherePositive(x, slope), 1 / g.op().Float("alpha"));
+          });
+        })
         .Register();
 
 }  // namespace

@@ -89,8 +89,8 @@ const bool kLogSoftmaxGrad =
         .Grad([](GradContext& g) {
           const Term probs = ExpOf(In(g, "out")), given = OutGradient(g, "dX");
           const int64_t axis = g.op().Int("axis");
-          Give(g, "dout", given - SumsAlong(given * probs, axis));
-          Give(g, "out", -(given * probs * SumsAlong(In(g, "dout"), axis)));
+          Give(g, "dout", given - SumsAlong(given * probs, {axis}));
+          Give(g, "out", -(given * probs * SumsAlong(In(g, "dout"), {axis})));
         })
         .Register();
 

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -46,6 +47,7 @@ const bool kMaximumGrad =
     BinaryGradOp<MaximumGrad>("maximum_grad",
                               "Gradient of maximum: dout to the larger side, half to each when "
                               "they are equal, summed over the broadcast dimensions.")
+        .Grad(ChosenGradient)
         .Register();
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "ops/binary.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -46,6 +47,7 @@ const bool kMinimumGrad =
     BinaryGradOp<MinimumGrad>("minimum_grad",
                               "Gradient of minimum: dout to the smaller side, half to each "
                               "when they are equal, summed over the broadcast dimensions.")
+        .Grad(ChosenGradient)
         .Register();
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "ops/dispatch.h"
 #include "ops/label_rows.h"
 #include "ops/op.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -181,6 +182,16 @@ const bool kNllLossGrad =
           return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
             return WithState(RunGrad<decltype(t)>, MakeState(ctx));
           });
+        })
+        .Grad([](GradContext& g) {
+          OPSTEP_CHECK(!OutGradient(g, "dweight") && g.InGrad("weight").empty(),
+                       "the weights can be differentiated once only");
+          Give(g, "dloss",
+               ForwardOp(g,
+                         {{"X", {OutGradient(g, "dX")}},
+                          {"target", {In(g, "target")}},
+                          {"weight", {In(g, "weight")}}},
+                         "loss"));
         })
         .Register();
 

@@ -1,4 +1,5 @@
 #include "ops/reduced_elements.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -92,6 +93,14 @@ bool RegisterGrad(std::string type, std::string doc) {
       .In("dout", "gradient of out", kFloats)
       .Out("dX", "gradient of X", kFloats)
       .Prepare(PrepareGrad)
+      .Grad([](GradContext& g) {
+        const Term x = In(g, "X"), out = In(g, "out"), dout = In(g, "dout");
+        // The shares, which do not depend on dout.
+        const Term shares =
+            Again(g, {{"X", {x}}, {"out", {out}}, {"dout", {Filled(dout, 1)}}}, "dX");
+        Give(g, "dout",
+             ShapedAs(SumsAlong(OutGradient(g, "dX") * shares, g.op().Ints("axes")), dout));
+      })
       .Register();
 }
 

@@ -119,10 +119,10 @@ const bool kReduceMeanGrad = RegisterGrad<true>(
 
 }  // namespace
 
-Term SumsAlong(const Term& x, int64_t axis) {
+Term SumsAlong(const Term& x, std::vector<int64_t> axes) {
   if (!x) return x;
   return Term("reduce_sum", {{"X", {x}}}, "out",
-              {IntsAttr("axes", {axis}), BoolAttr("keepdims", true)});
+              {IntsAttr("axes", std::move(axes)), BoolAttr("keepdims", true)});
 }
 
 }  // namespace opstep

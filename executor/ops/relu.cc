@@ -47,4 +47,9 @@ const bool kReluGrad = Op("relu_grad")
                            .Register();
 
 }  // namespace
+
+Term WherePositive(const Term& x, const Term& given) {
+  return given ? Term("relu_grad", {{"out", {x}}, {"dout", {given}}}, "dX") : given;
+}
+
 }  // namespace opstep

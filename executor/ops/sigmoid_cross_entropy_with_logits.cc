@@ -1,5 +1,6 @@
 #include "ops/functions.h"
 #include "ops/pair_loss.h"
+#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -30,6 +31,13 @@ const bool kLossGrad =
         "sigmoid_cross_entropy_with_logits_grad",
         "Gradient of sigmoid_cross_entropy_with_logits: dloss * (sigmoid(X) - label) and "
         "-dloss * X.")
+        .Grad([](GradContext& g) {
+          const Term x = In(g, "X"), dloss = In(g, "dloss"), s = SigmoidOf(x);
+          const Term dx = OutGradient(g, "dX"), dlabel = OutGradient(g, "dlabel");
+          Give(g, "dloss", dx * (s - In(g, "label")) - dlabel * x);
+          Give(g, "X", dx * dloss * (s - s * s) - dlabel * dloss);
+          Give(g, "label", -(dx * dloss));
+        })
         .Register();
 
 }  // namespace

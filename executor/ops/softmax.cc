@@ -100,7 +100,8 @@ const bool kSoftmaxGrad =
           const int64_t axis = g.op().Int("axis");
           Give(g, "dout", Again(g, {{"out", {out}}, {"dout", {given}}}, "dX"));
           Give(g, "out",
-               given * (dout - SumsAlong(out * dout, axis)) - dout * SumsAlong(given * out, axis));
+               given * (dout - SumsAlong(out * dout, {axis})) -
+                   dout * SumsAlong(given * out, {axis}));
         })
         .Register();
 

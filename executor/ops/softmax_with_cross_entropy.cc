@@ -121,8 +121,8 @@ const bool kGrad =
           const Term slope = Again(
               g, {{"probs", {probs}}, {"label", {In(g, "label")}}, {"dloss", {Filled(dloss, 1)}}},
               "dlogits");
-          Give(g, "dloss", ShapedAs(SumsAlong(given * slope, 1), dloss));
-          Give(g, "probs", given * ShapedAs(dloss, SumsAlong(probs, 1)));
+          Give(g, "dloss", ShapedAs(SumsAlong(given * slope, {1}), dloss));
+          Give(g, "probs", given * ShapedAs(dloss, SumsAlong(probs, {1})));
         })
         .Register();
 

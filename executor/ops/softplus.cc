@@ -65,6 +65,12 @@ const bool kSoftplusGrad =
 const bool kSoftsignGrad =
     UnaryGradOp("softsign_grad", "Gradient of softsign: dout / (1 + |X|) ** 2.", "X")
         .Prepare(PrepareUnaryGrad<SoftsignGrad>)
+        .Grad([](GradContext& g) {
+          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
+            const Term size = SignedAs(x, x) + Filled(x, 1);
+            return Scaled(SignedAs(Slope(g, x, 1, p), x) / size, -2);
+          });
+        })
         .Register();
 
 }  // namespace

@@ -123,6 +123,17 @@ void BothSides(GradContext& g, Term::Inputs others) {
   Give(g, "dout", ForwardOp(g, std::move(others), "out"));
 }
 
+void ChosenGradient(GradContext& g) {
+  const Term dout = In(g, "dout");
+  const Term x = SpreadTo(In(g, "X"), dout), y = SpreadTo(In(g, "Y"), dout);
+  const auto side = [&](const std::string& slot) {
+    const Term given = OutGradient(g, slot);
+    if (!given) return given;
+    return Again(g, {{"X", {x}}, {"Y", {y}}, {"dout", {SpreadTo(given, dout)}}}, slot);
+  };
+  Give(g, "dout", side("dX") + side("dY"));
+}
+
 void ProductGradient(GradContext& g, const std::string& y, const std::string& bias) {
   const Term x_now = In(g, "X"), y_now = In(g, y), dout = In(g, "dout");
   const Term dx = OutGradient(g, "dX"), dy = OutGradient(g, "d" + y);

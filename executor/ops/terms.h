@@ -61,8 +61,12 @@ Term Filled(const Term& x, double value);
 Term ShapedAs(const Term& x, const Term& like);
 // x summed up to the shape of a tensor that was broadcast to its shape.
 Term SummedTo(const Term& x, const Term& like);
-// Sums along an axis, which stays with size 1.
-Term SumsAlong(const Term& x, int64_t axis);
+// Sums along axes, which stay with size 1; none means all.
+Term SumsAlong(const Term& x, std::vector<int64_t> axes);
+// What is given where x is positive, else 0.
+Term WherePositive(const Term& x, const Term& given);
+// What is given, times the sign of x.
+Term SignedAs(const Term& given, const Term& x);
 inline Term Scaled(const Term& x, double factor) { return x * Filled(x, factor); }
 // x spread over the shape of a tensor that it broadcasts to.
 inline Term SpreadTo(const Term& x, const Term& like) { return x + Filled(like, 0); }
@@ -84,6 +88,8 @@ void MovedGradient(GradContext& g);
 void ReshapedGradient(GradContext& g);
 // dX and dY are linear in dout, and the forward op, given both and `others`, goes the other way.
 void BothSides(GradContext& g, Term::Inputs others);
+// The gradient goes to X or to Y.
+void ChosenGradient(GradContext& g);
 // Products of X and `y`: matmul, conv. With `bias`, out has a term dB besides.
 void ProductGradient(GradContext& g, const std::string& y, const std::string& bias = "");
 

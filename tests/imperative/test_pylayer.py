@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from both_modes import X, at_once, compiled
 
 import opstep
 from opstep import imperative, layers, ops
 from opstep.imperative import to_variable
 
-X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], np.float32)
 INDEX = np.array([1, 0, 1])
 
 
@@ -52,43 +51,6 @@ class Picked(opstep.PyLayer):
     @staticmethod
     def shapes(x, index, scale):
         return [((index.shape[0], x.shape[1]), x.dtype), x.shape[1:]]
-
-
-def compiled(
-    build: Callable[..., Any], feeds: dict[str, np.ndarray], wanted: str = ""
-) -> list[np.ndarray]:
-    """What `build` gives for data of these names, and the gradient for `wanted` of its mean."""
-    program = opstep.Program()
-    with opstep.program_guard(program):
-        data = [
-            layers.data(name, [None, *array.shape[1:]], dtype=str(array.dtype))
-            for name, array in feeds.items()
-        ]
-        out = build(*data)
-        fetches = [out]
-        if wanted:
-            source = program.global_block().var(wanted)
-            source.stop_gradient = False
-            fetches += [pair[1] for pair in opstep.append_backward(layers.mean(out), [source])]
-        return opstep.Executor().run(program, feed=feeds, fetch_list=fetches)
-
-
-def at_once(
-    build: Callable[..., Any], feeds: dict[str, np.ndarray], wanted: str = ""
-) -> list[np.ndarray]:
-    with imperative.guard():
-        data = {name: to_variable(array, name != wanted) for name, array in feeds.items()}
-        out = build(*data.values())
-        results = [out.numpy()]
-        if wanted:
-            layers.mean(out).backward()
-            gradient = data[wanted].gradient
-            assert gradient is not None
-            results.append(gradient.numpy())
-        return results
-
-
-MODES = pytest.mark.parametrize("run", [compiled, at_once])
 
 
 def network(x: Any, index: Any) -> Any:
@@ -192,77 +154,6 @@ def test_only_the_arguments_that_it_declares() -> None:
     assert out.tolist() == (X + 2).tolist()
 
 
-def errors() -> Iterator[tuple[str, Callable[..., Any], str]]:
-    def layer(**functions: Any) -> Any:
-        return type("Wrong", (opstep.PyLayer,), functions).apply
-
-    def fails(ctx: Any, *_: Any) -> None:
-        raise ValueError("no luck")
-
-    line = fails.__code__.co_firstlineno + 1
-    here = os.path.basename(__file__)
-    yield (
-        "raises",
-        layer(forward=fails),
-        rf"\[py_layer\] Wrong.forward raised ValueError at {here}:{line}: no luck \({here}:\d+, op",
-    )
-    yield (
-        "dtype",
-        layer(forward=lambda ctx, x: x.astype(np.float64)),
-        r"Wrong.forward gave float64\[2, 3\] where float32\[2, 3\] was expected: convert it",
-    )
-    yield (
-        "shape",
-        layer(forward=lambda ctx, x: x[:1], shapes=lambda x: [x, x]),
-        "Wrong.forward gave 1 result where 2 were expected: say what it gives in shapes",
-    )
-    yield (
-        "second",
-        layer(forward=lambda ctx, x: (x, x[:1]), shapes=lambda x: [x, x]),
-        r"Wrong.forward gave float32\[1, 3\] as result 1 where float32\[2, 3\] was expected",
-    )
-    yield "nothing", layer(forward=lambda ctx, x: None), "Wrong.forward gave None where"
-    yield "no forward", layer(), "Wrong has no forward: write one"
-    yield (
-        "keeps",
-        layer(forward=lambda ctx, x: ctx.save_for_backward(x)),
-        "the context keeps nothing from forward to backward: backward has ctx.inputs",
-    )
-    yield "odd shapes", layer(shapes=lambda x: "x"), "Wrong.shapes gave 'x': for each result"
-
-
-@MODES
-@pytest.mark.parametrize(("apply", "sentence"), [pytest.param(b, c, id=a) for a, b, c in errors()])
-def test_errors_of_forward(run: Any, apply: Any, sentence: str) -> None:
-    with pytest.raises(opstep.Error, match=sentence) as caught:
-        run(lambda x: ops.add(x, first(apply(x))), {"x": X})
-    if "raised ValueError" in sentence:
-        # With the traceback of the layer's own code.
-        assert isinstance(caught.value.__cause__, ValueError)
-
-
-def first(results: Any) -> Any:
-    return results[0] if isinstance(results, tuple) else results
-
-
-@MODES
-@pytest.mark.parametrize(
-    ("backward", "sentence"),
-    [
-        (lambda ctx, d: (d, d), "Wrong.backward gave 2 gradients where 1 was expected"),
-        (lambda ctx, d: d[:1], r"gave float32\[1, 3\] where float32\[2, 3\] was expected: a grad"),
-        (lambda ctx, d: d / [], "Wrong.backward raised ValueError at test_pylayer.py:"),
-        (None, r"\[py_layer_grad\] Wrong has no backward, but a gradient through it is wanted"),
-    ],
-)
-def test_errors_of_backward(run: Any, backward: Any, sentence: str) -> None:
-    functions = {"forward": lambda ctx, x: x + 0} | ({"backward": backward} if backward else {})
-    apply: Any = type("Wrong", (opstep.PyLayer,), functions).apply
-    with pytest.raises(opstep.Error, match=sentence) as caught:
-        run(apply, {"x": X}, "x")
-    assert str(caught.value).count("(test_pylayer.py:") == 1
-
-
 def test_none_is_a_gradient_of_zeros() -> None:
     class Stopped(Rectified):
         @staticmethod
@@ -271,14 +162,6 @@ def test_none_is_a_gradient_of_zeros() -> None:
 
     for run in (compiled, at_once):
         assert not run(Stopped.apply, {"x": X}, "x")[1].any()
-
-
-@MODES
-def test_options_are_plain(run: Any) -> None:
-    with pytest.raises(opstep.Error, match=r"\[Picked\] 'scale' is a ndarray: options are numbers"):
-        run(lambda x: Picked.apply(x, x, scale=X), {"x": X})
-    with pytest.raises(opstep.Error, match="at least one variable or runtime value"):
-        run(lambda x: Rectified.apply(1.0), {"x": X})
 
 
 def test_an_interruption_ends_the_run() -> None:
