@@ -95,7 +95,7 @@ class Case(NamedTuple):
 NO_VALUE = "'v', a variable of a program, which has no value yet"
 ONLY_INSIDE = "inside opstep.imperative.guard() only"
 NOT_ONE = "a value of shape [2, 3] is not one number; take its mean, sum or one of its elements"
-NO_TRUTH = "let opstep.to_graph convert the function, or use opstep.cond and opstep.while_loop"
+NO_TRUTH = "let opstep.to_graph convert the function, use opstep.cond or opstep.while_loop"
 
 CASES = [
     # Variables of programs where values are wanted.

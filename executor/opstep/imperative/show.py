@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from opstep.imperative.layer import Layer
     from opstep.imperative.value import Value
 
+_PRIVATE = re.compile("_[^_]")
 # NumPy leaves elements of larger arrays out; so few NaNs among so many would not be seen.
 _SHOWN = 1000
 # A larger array is not searched for NaNs each time that it is shown.
 _SEARCHED = 1 << 22
-
-# What debuggers that ask an object for all of its attributes must not ask for: it would run an op,
-# or is nothing for people.
-_UNSHOWN = frozenset({"T", "_backward", "_gradient", "_name", "_take"})
 
 
 def value_text(value: Value) -> str:
@@ -52,8 +49,9 @@ def _not_finite(array: np.ndarray) -> str:
 
 
 def attributes(names: list[str]) -> list[str]:
-    """Of an object's attributes, those that may be asked for while everything stands still."""
-    return [name for name in names if name not in _UNSHOWN]
+    """Of a value's attributes, those that may be asked for while everything stands still: `T` would
+    run an op, and those with an underscore are not for people."""
+    return [name for name in names if name != "T" and not _PRIVATE.match(name)]
 
 
 def layer_attributes(base: type[Layer], layer: Layer, names: list[str]) -> list[str]:
@@ -64,7 +62,7 @@ def layer_attributes(base: type[Layer], layer: Layer, names: list[str]) -> list[
 
 @cache
 def _own(base: type[Layer]) -> frozenset[str]:
-    return frozenset(name for name in (*vars(base), *vars(base())) if re.match("_[^_]", name))
+    return frozenset(name for name in (*vars(base), *vars(base())) if _PRIVATE.match(name))
 
 
 def layer_text(layer: Layer) -> str:
