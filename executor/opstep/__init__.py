@@ -45,6 +45,7 @@ from opstep.context import (  # noqa: E402
     name_scope,
     program_guard,
 )
+from opstep.convert import Spec, cond as cond, to_graph, while_, while_loop  # noqa: E402
 from opstep.executor import (  # noqa: E402
     CompiledProgram,
     Executor,
@@ -94,6 +95,7 @@ __all__ = [
     "PyLayer",
     "Ragged",
     "Scope",
+    "Spec",
     "Updater",
     "Variable",
     "append_backward",
@@ -134,7 +136,10 @@ __all__ = [
     "save_params",
     "scope_guard",
     "set_num_threads",
+    "to_graph",
     "updater",
+    "while_",
+    "while_loop",
 ]
 
 _notebook._start()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from opstep import _core
 
 if TYPE_CHECKING:
+    from opstep.convert.trace import Trace
     from opstep.imperative.layer import Layer
     from opstep.program import Program
 
@@ -26,6 +27,8 @@ class _Context(threading.local, _core.Mode):
     building: Program | None = None
     # Does the __init__ of a Layer run?
     making_layer: bool = False
+    # Set while a converted function is turned into ops.
+    trace: Trace | None = None
 
 
 _context = _Context()

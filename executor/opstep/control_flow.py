@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,31 +138,52 @@ def cond(
     """
     if context.imperative():
         return true_fn() if condition else false_fn()
-    _check_bool("layers.cond", condition)
-    program = condition.program
-    blocks, results = [], []
-    for function in (true_fn, false_fn):
-        with new_block(program) as block:
-            given = function()
-        blocks.append(block)
-        results.append(given)
+    choice = Choice(condition, name)
+    results = []
+    for which, function in ((True, true_fn), (False, false_fn)):
+        with choice.block(which):
+            results.append(function())
     lists = [list(r) if isinstance(r, tuple | list) else [r] for r in results]
     if len(lists[0]) != len(lists[1]):
         raise Error(f"cond gets {len(lists[0])} results if true and {len(lists[1])} if false")
     for given in lists[0] + lists[1]:
         if not isinstance(given, Variable):
             raise Error(f"cond's functions must give variables, not {type(given).__name__}")
-    name = name or program.unique_name(ops.cond.type)
-    out = ops.cond(
-        condition,
-        true_results=lists[0],
-        false_results=lists[1],
-        true_block=blocks[0],
-        false_block=blocks[1],
-        out=names_of(name, "out", len(lists[0])),
-        name=name,
-    )
+    out = choice.results(lists[0], lists[1])
     return out if isinstance(results[0], tuple | list) else out[0]
+
+
+class Choice:
+    """The two blocks of a cond, made one after the other."""
+
+    def __init__(self, condition: Variable, name: str | None = None) -> None:
+        _check_bool("layers.cond", condition)
+        self.condition = condition
+        self.program = condition.program
+        self.name = name
+        self.blocks: dict[bool, Block] = {}
+
+    @contextmanager
+    def block(self, which: bool) -> Iterator[Block]:
+        """Layers made inside the `with` run if the condition is `which`."""
+        with new_block(self.program) as block:
+            self.blocks[which] = block
+            yield block
+
+    def results(self, yes: Sequence[Variable], no: Sequence[Variable]) -> tuple[Variable, ...]:
+        """What the blocks give, equally many: those of the block that runs."""
+        name = self.name or self.program.unique_name(ops.cond.type)
+        names = names_of(name, "out", len(yes))
+        ops.cond(
+            self.condition,
+            true_results=list(yes),
+            false_results=list(no),
+            true_block=self.blocks[True],
+            false_block=self.blocks[False],
+            out=names,
+            name=name,
+        )
+        return tuple(self.program.current_block().var(each) for each in names)
 
 
 def names_of(name: str, slot: str, count: int) -> list[str]:

@@ -69,6 +69,11 @@ def scope_guard(scope: Scope) -> Iterator[None]:
         _current.scope = before
 
 
+def scope_for(program: Program, given: Scope | None) -> Scope:
+    """The scope that a program is run in, given one or none."""
+    return (program._scope or global_scope()) if given is None else given
+
+
 class Executor:
     """Compiles programs and runs them. The compiled plans are kept."""
 
@@ -96,7 +101,7 @@ class Executor:
             else:
                 arrays |= _arrays(program, name, value)
         fetches = ragged.Fetches(program, _names(() if fetch_list is None else fetch_list))
-        scope = global_scope() if scope is None else scope
+        scope = scope_for(program, scope)
         try:
             fetched = self._core.run(program._core, arrays, fetches.names, scope._core)
         except Error:
@@ -198,7 +203,7 @@ def compile(
             near = _core.nearest(name, list(block.vars))
             hint = f"; did you mean '{near}'?" if near else ""
             raise Error(f"{what} '{name}': program '{program.name}' has no such variable{hint}")
-    scope = global_scope() if scope is None else scope
+    scope = scope_for(program, scope)
     return CompiledProgram(program, feed_names, fetch_names, scope)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from opstep import _core, context, ops
 from opstep._core import Error
-from opstep.executor import Scope, _default, _names, global_scope
+from opstep.executor import Scope, _default, _names, global_scope, scope_for
 from opstep.program import _FILE_LIMIT, Program, file_path
 from opstep.variable import Parameter, Variable
 
@@ -50,7 +50,7 @@ def save_model(
     its current block that replaces their file, whole, whenever it runs.
     """
     program = _default() if program is None else program
-    scope = global_scope() if scope is None else scope
+    scope = scope_for(program, scope)
     feed_names, fetch_names = _names(feeds), _names(fetches)
     part = _inference(program, feed_names, fetch_names)
     home = file_path(directory)

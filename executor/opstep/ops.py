@@ -125,6 +125,9 @@ class OpFunction(_core.OpFunction):
     ) -> Any:
         if program is None and context._context.imperative:
             return self._tracer(inputs, outputs, attrs, name or context.scoped(self.type))
+        trace = context._context.trace
+        if trace is not None:
+            inputs = {key: trace.lifted(value) for key, value in inputs.items()}
         like, found = self._program(inputs, outputs)
         guarded = context.guarded_program()
         if program is None and like is not None and guarded not in (None, found):

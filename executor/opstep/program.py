@@ -284,6 +284,8 @@ class Program:
         self._readers: list[object] = []
         # What objects of opstep.imperative.Layer are in it.
         self._layers: Any = None
+        # Where it finds its values when a run is given no scope.
+        self._scope: Scope | None = None
         # opstep.debug.breakpoint() was called: the next op stops an attached debugger.
         self._stop_next = False
         self.random_seed = 0
@@ -395,6 +397,7 @@ class Program:
         part._startup = self._startup
         part._readers = list(self._readers)
         part._layers = self._layers and self._layers.copy()
+        part._scope = self._scope
         return part
 
     def run(

@@ -107,7 +107,8 @@ class Variable(Operators):
     def __bool__(self) -> bool:
         raise Error(
             f"'{self.name}' has no value while the program is being built, so Python cannot ask "
-            "whether it is true; use layers.While for a loop, or fetch it and look at the array"
+            "whether it is true; convert the function with opstep.to_graph, use layers.cond or "
+            "layers.While, or fetch it and look at the array"
         )
 
     def __repr__(self) -> str:

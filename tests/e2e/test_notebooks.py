@@ -33,6 +33,7 @@ QUALITY = {
     "digits_rnn": r"test accuracy 9[5-9]\.\d%",
     "find_the_nan": r"The loss is NaN",
     "gan": r"radius (2\.0|1\.9)\d+ ± 0\.[01]\d+",
+    "kepler": r"the same bits: True",
     "line_by_line": r"the same bits: True",
     "linear_regression": r"explained variance 3[3-9]\.\d%",
     "loop": r"after 11 turns",

@@ -23,14 +23,14 @@ def test_stops_before_forward_and_backward_in_both_modes() -> None:
             for marker, name in (("compiled", "root_0"), ("at_once", "root")):
                 assert top(stopped) == name
                 assert stopped.frames[0].op.stack[0].line == marked(SCRIPT, marker).line
-                value = await run.debugger.evaluate(run.thread, 0, "X[0, 1]", max_elements=4)
+                value = await run.debugger.evaluate(run.thread, 0, "X[0][0, 1]", max_elements=4)
                 assert value.f == 9
                 # The thread stands outside of Python; the layer's code runs in a step.
                 stepped = await run.go("over", "op")
                 assert top(stepped).startswith("mean")
                 stopped = await run.go()
                 assert top(stopped) == f"{name}.grad"
-                value = await run.debugger.evaluate(run.thread, 0, "out[0, 1]", max_elements=4)
+                value = await run.debugger.evaluate(run.thread, 0, "out[0][0, 1]", max_elements=4)
                 assert value.f == 3
                 if marker == "compiled":
                     stopped = await run.go()

@@ -44,6 +44,12 @@ def test_line_by_line_is_the_compiled_training() -> None:
     assert "the same bits: True" in run("line_by_line.py")
 
 
+def test_a_loop_and_a_branch_are_compiled() -> None:
+    output = run("kepler.py")
+    assert "the same bits: True" in output
+    assert re.findall(r"comet.*: (\d+) turns", output) == ["7", "7"], output
+
+
 def test_the_lower_half_of_digits_is_predicted() -> None:
     output = run("linear_regression.py")
     learned, exact = map(float, re.findall(r"([\d.]+)%", output))

@@ -84,6 +84,8 @@ def test_state_goes_to_another_net_and_back() -> None:
 def test_state_that_does_not_fit() -> None:
     net = made()
     state = net.state_dict()
+    with pytest.raises(opstep.Error, match=r"Net has no '.*' to load: call it once first, since"):
+        Net().load_state_dict(state)
     with pytest.raises(opstep.Error, match=r"no 'hiden.w' to load; did you mean 'hidden.w'\?"):
         net.load_state_dict(state | {"hiden.w": X})
     with pytest.raises(opstep.Error, match=r"'hidden.w' is float32\[3, 4\] but what is to be"):

@@ -51,6 +51,19 @@ def test_print_shows_the_first_elements_only(capfd: pytest.CaptureFixture[str]) 
     )
 
 
+def test_assert_ends_the_run_with_its_words() -> None:
+    program = opstep.Program()
+    with opstep.program_guard(program, opstep.Program()):
+        x = layers.data("x", shape=[1])
+        held = ops.assert_(x > 0.0, message="x must be positive")
+        with pytest.raises(opstep.Error, match=r"X is .*: it must have one element"):
+            ops.assert_(ops.fill(shape=[2], dtype="bool", value=True))
+    assert run(program, [held], x=np.ones(1, np.float32))[0].tolist() == [True]
+    for fetch in ([held], []):
+        with pytest.raises(opstep.Error, match=r"\[assert\] x must be positive \(test_control.py"):
+            run(program, fetch, x=np.zeros(1, np.float32))
+
+
 def test_gradients_go_through_print() -> None:
     program = opstep.Program()
     with opstep.program_guard(program, opstep.Program()):

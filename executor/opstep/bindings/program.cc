@@ -320,6 +320,11 @@ void BindProgram(py::module_& m) {
            [](P& p, const py::bytes& data) {
              proto::ProgramDesc desc;
              OPSTEP_CHECK(desc.ParseFromString(std::string(data)), "this is no program");
+             // Frames that were met since then are known by their numbers.
+             if (desc.frames_size() < p.desc().frames_size()) {
+               *desc.mutable_frames() = p.desc().frames();
+               *desc.mutable_strings() = p.desc().strings();
+             }
              p.Restore(desc);
            })
       .def("verify", [](const P& p) { Verify(p.desc(), &FindSchema); })

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
@@ -28,8 +29,9 @@ from opstep.program import Program
 from opstep.variable import Parameter
 
 
-class _LayerType(type):
-    """Tells `layers.create_parameter` that it is called in the `__init__` of a layer."""
+class _LayerType(ABCMeta):
+    """Tells `layers.create_parameter` that it is called in the `__init__` of a layer. One of `abc`,
+    so that a layer can be an ABC too."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         before, _context.making_layer = _context.making_layer, True
@@ -76,7 +78,9 @@ class Layer(metaclass=_LayerType):
             else:
                 self._join(args, kwargs)
             _context.layer, _context.counts = self, {}
-            result = self.forward(*args, **kwargs)
+            trace = _context.trace
+            forward = self.forward if trace is None else trace.converted(self.forward)
+            result = forward(*args, **kwargs)
         finally:
             _context.layer, _context.names, _context.counts, _context.building = before
         for hook in self._hooks:
@@ -282,7 +286,7 @@ class Layer(metaclass=_LayerType):
         return [value for _, value in self.named_parameters()]
 
     def clear_gradients(self) -> None:
-        for value in self.parameters():
+        for _, value in self._named_values():
             value.clear_gradient()
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -296,6 +300,8 @@ class Layer(metaclass=_LayerType):
         for name in state.keys() - own.keys():
             near = _core.nearest(name, list(own))
             hint = f"; did you mean '{near}'?" if near else ""
+            if not self._used:
+                hint = ": call it once first, since layers make their parameters at the first call"
             raise Error(f"{type(self).__name__} has no '{name}' to load{hint}")
         for name in own.keys() - state.keys():
             raise Error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")

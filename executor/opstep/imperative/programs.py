@@ -126,6 +126,7 @@ def join_own_parameters(layer: Layer, program: Program, names: str) -> None:
     would get in imperative mode.
     """
     known = layers_of(program)
+    seeds = program._seeds_given
     found = [
         (value._first[0], inner, key, f"{names}{prefix}{key}", value)
         for prefix, inner in layer._tree()
@@ -146,3 +147,5 @@ def join_own_parameters(layer: Layer, program: Program, names: str) -> None:
             )
             known.values[value] = name
         part_of(inner, program).names[key] = known.values[value]
+    if _context.trace is not None and _context.trace.own:
+        program._seeds_given = seeds  # it will have the values that are there

@@ -1,0 +1,155 @@
+"""A Python number that depends on a tensor: it keeps Python's arithmetic inside of a program.
+
+Line by line `i` in `i = i + 1` is an int and takes the dtype of the tensor that it meets. So does a
+`Number`: int64, float64 or bool among its like, cast where it meets a tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from opstep import _core, ops
+from opstep.convert.errors import error_here
+from opstep.operators import Operators
+from opstep.variable import Variable
+
+BOOL, INT, FLOAT = (_core.dtype_name(kind) for kind in (np.bool_, np.int64, np.float64))
+_ORDER = (BOOL, INT, FLOAT)
+
+
+class Number(Variable):
+    """A variable of no dimension that stands for a Python number."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, variable: Variable) -> Number:
+        return cls(variable.block, variable.name)
+
+    def tensor(self) -> Variable:
+        """As a variable like all others."""
+        return Variable(self.block, self.name)
+
+    def _not_known(self) -> NoReturn:
+        raise error_here(
+            f"'{self.name}' is a number that is known only when the program runs, but here Python "
+            "needs it now: use a tensor and ops in place of this"
+        )
+
+    def __float__(self) -> float:
+        self._not_known()
+
+    def __int__(self) -> int:
+        self._not_known()
+
+    def __index__(self) -> int:
+        self._not_known()
+
+    def item(self) -> Number:
+        return self
+
+    # Comparisons are needed beside a hash, which Python takes away with them.
+    __hash__ = Variable.__hash__
+
+
+def is_number(value: Any) -> bool:
+    """A Python number or one of NumPy's."""
+    return isinstance(value, int | float | np.bool_ | np.integer | np.floating)
+
+
+def dtype_of(number: Any) -> str:
+    if isinstance(number, Number):
+        return number.dtype
+    if isinstance(number, bool | np.bool_):
+        return BOOL
+    return INT if isinstance(number, int | np.integer) else FLOAT
+
+
+def wider(*dtypes: str) -> str:
+    """What Python's arithmetic makes of them."""
+    return max(dtypes, key=_ORDER.index)
+
+
+def cast(number: Any, dtype: str) -> Variable:
+    """As a tensor of that dtype."""
+    if isinstance(number, Number):
+        plain = number.tensor()
+        return plain if number.dtype == dtype else ops.cast(plain, to=dtype)
+    return ops.fill(shape=[], dtype=dtype, value=number)
+
+
+def to_number(x: Variable, dtype: str | None = None) -> Number:
+    """What float(x), int(x), bool(x) or x.item() is in a program."""
+    plain = x.tensor() if isinstance(x, Number) else x
+    if any(size not in (1, None) for size in plain.shape):
+        sizes = list(plain.shape)
+        raise error_here(
+            f"a tensor of shape {sizes} is not one number; take its mean, sum or one of its "
+            "elements"
+        )
+    if plain.shape:
+        plain = ops.reshape(plain, shape=[])
+    if dtype is None:
+        dtype = plain.dtype if plain.dtype == BOOL else INT
+        dtype = FLOAT if plain.dtype.startswith(("float", "bfloat")) else dtype
+    if dtype == BOOL and plain.dtype != BOOL:
+        return Number.of(ops.not_equal(plain, 0))
+    if plain.dtype != dtype:
+        plain = ops.cast(plain, to=dtype)
+    return Number.of(plain)
+
+
+def meet(number: Number, tensor: Variable) -> Variable:
+    """The number in the dtype of a tensor beside it."""
+    whole = not tensor.dtype.startswith(("float", "bfloat"))
+    if whole and number.dtype == FLOAT:
+        raise error_here(
+            f"'{number.name}' is a float, which '{tensor.name}' of dtype {tensor.dtype} cannot "
+            "meet; cast the tensor to float32 first"
+        )
+    return cast(number, tensor.dtype)
+
+
+_DIVISION = ("__truediv__", "__rtruediv__")
+_COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__")
+_PLAIN = ("__add__", "__sub__", "__mul__", "__floordiv__", "__mod__", "__pow__")
+_ARITHMETIC = (*_PLAIN, *(f"__r{name[2:]}" for name in _PLAIN))
+_LOGIC = [f"__{turned}{name}__" for name in ("and", "or", "xor") for turned in ("", "r")]
+
+
+def _binary(name: str) -> Any:
+    plain = getattr(Operators, name)
+
+    def operate(self: Number, other: Any) -> Any:
+        if isinstance(other, Variable) and not isinstance(other, Number):
+            return plain(meet(self, other), other)
+        if not isinstance(other, Number) and not is_number(other):
+            return NotImplemented
+        dtype = wider(dtype_of(self), dtype_of(other))
+        if name in _DIVISION:
+            dtype = FLOAT
+        elif name not in _LOGIC:
+            dtype = wider(dtype, INT)
+        return Number.of(plain(cast(self, dtype), cast(other, dtype)))
+
+    operate.__name__ = name
+    return operate
+
+
+def _unary(name: str) -> Any:
+    plain = getattr(Operators, name)
+
+    def operate(self: Number) -> Number:
+        dtype = self.dtype if name == "__invert__" else wider(self.dtype, INT)
+        return Number.of(plain(cast(self, dtype)))
+
+    operate.__name__ = name
+    return operate
+
+
+for _name in (*_ARITHMETIC, *_DIVISION, *_COMPARISONS, *_LOGIC):
+    setattr(Number, _name, _binary(_name))
+for _name in ("__neg__", "__abs__", "__invert__"):
+    setattr(Number, _name, _unary(_name))

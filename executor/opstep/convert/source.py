@@ -1,0 +1,120 @@
+"""The source of a function: its part of the parsed file, with the file's own line numbers."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import linecache
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import NamedTuple
+
+from opstep._core import Error
+from opstep.convert.errors import error_at
+
+Function = ast.FunctionDef | ast.Lambda
+_Found = tuple[Function, str]
+
+_ENDLESS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_LATER = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
+
+
+class Source(NamedTuple):
+    node: Function
+    file: str
+    # The class whose methods' private names are written out; "" outside of classes.
+    owner: str
+
+
+def is_generator(code: CodeType) -> bool:
+    """Does a call only begin it, as of generators and coroutines?"""
+    return bool(code.co_flags & (_ENDLESS | _LATER))
+
+
+def source_of(function: FunctionType) -> Source:
+    """A copy of the function's syntax tree; an error if there is none to convert."""
+    code = function.__code__
+    name, file, line = function.__qualname__, code.co_filename, code.co_firstlineno
+    if code.co_flags & _LATER:
+        raise error_at(
+            f"'{name}' is asynchronous, and a program has nothing to wait for: make it a plain "
+            "function",
+            file,
+            line,
+        )
+    lines = linecache.getlines(file, function.__globals__)
+    if not lines:
+        raise error_at(
+            f"'{name}' cannot be converted without its source: write it into a file", file, line
+        )
+    try:
+        found = _functions(file, "".join(lines)).get(line, [])
+    except SyntaxError:
+        found = []
+    found = [each for each in found if _fits(each[0], code)]
+    if not found:
+        raise error_at(
+            f"'{name}' is no longer where it was in its file: start Python again", file, line
+        )
+    if len(found) > 1:
+        raise error_at(
+            "several lambdas stand on this line, so that it is not clear which one is to be "
+            "converted: write them on lines of their own",
+            file,
+            line,
+        )
+    node, owner = found[0]
+    if code.co_flags & _ENDLESS:
+        raise error_at(
+            f"'{name}' is a generator, and a program gives all its results at once: collect them "
+            "in a list and return that",
+            file,
+            _line_of_yield(node),
+        )
+    return Source(copy.deepcopy(node), file, owner)
+
+
+def _fits(node: Function, code: CodeType) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        return node.name == code.co_name
+    if code.co_name != "<lambda>":
+        return False
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    arguments += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
+    if tuple(each.arg for each in arguments) != code.co_varnames[: len(arguments)]:
+        return False
+    if not hasattr(code, "co_positions"):
+        return True
+    # The instructions of a lambda lie within its body.
+    body = node.body
+    begin, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    places = [p for p in code.co_positions() if None not in p and p[3] != 0]
+    return all(begin <= (p[0], p[2]) and (p[1], p[3]) <= end for p in places)
+
+
+@lru_cache(maxsize=64)
+def _functions(file: str, text: str) -> dict[int, list[_Found]]:
+    """By the line on which they begin; a decorated one begins with its first decorator."""
+    found: dict[int, list[_Found]] = {}
+
+    def visit(node: ast.AST, owner: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = child.name if isinstance(child, ast.ClassDef) else owner
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = child.decorator_list[0] if child.decorator_list else child
+                if isinstance(child, ast.FunctionDef):
+                    found.setdefault(first.lineno, []).append((child, owner))
+            elif isinstance(child, ast.Lambda):
+                found.setdefault(child.lineno, []).append((child, owner))
+            visit(child, inside)
+
+    visit(ast.parse(text, file), "")
+    return found
+
+
+def _line_of_yield(node: ast.AST) -> int:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Yield | ast.YieldFrom):
+            return each.lineno
+    raise Error("a generator without a yield")

@@ -1,0 +1,321 @@
+"""`to_graph`: a function or Layer as a program for the shapes that it is called with."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from opstep import _core, ops
+from opstep.context import _context, program_guard
+from opstep.convert.calls import call
+from opstep.convert.errors import error_here
+from opstep.convert.function import converted
+from opstep.convert.merging import kind_of, mapped
+from opstep.convert.number import Number
+from opstep.convert.state import Unset
+from opstep.convert.trace import Trace
+from opstep.executor import CompiledProgram, Executor, Scope, compile, global_scope
+from opstep.imperative.layer import Layer
+from opstep.imperative.mode import _seeds, no_grad
+from opstep.imperative.programs import layers_of
+from opstep.imperative.value import Value, to_variable
+from opstep.layers import data
+from opstep.program import Program
+from opstep.variable import Variable
+
+
+# Programs of one function; those that were not used for longest make room.
+_KEPT = 64
+
+
+class Spec:
+    """A tensor that is not there yet: its sizes, None where any will do, and its dtype."""
+
+    def __init__(self, shape: Sequence[int | None], dtype: Any = "float32") -> None:
+        self.shape, self.dtype = tuple(shape), _core.dtype_name(dtype)
+
+    def __repr__(self) -> str:
+        return f"Spec({list(self.shape)}, '{self.dtype}')"
+
+
+class ConvertedProgram(Program):
+    """The program that a function became; it runs with the function's own values."""
+
+    feeds: list[Variable]
+    """The arguments that are tensors, by their names."""
+    fetches: list[Variable]
+    """The results: `out`, or `out_0`, `out_1`, … of a tuple or list, or the keys of a dict."""
+    startup: Program
+    """Fills what is added later, such as the state of an optimizer. The parameters are there."""
+
+
+class _Graph:
+    """A program and how to call it as the function was called."""
+
+    def __init__(self, program: ConvertedProgram, result: Any, trace: Trace) -> None:
+        self.program = program
+        self._result = result
+        layers = layers_of(program).parts
+        self.values = [value for value, _ in trace.values.values()]
+        self.values += [value for layer in layers for value in layer._values.values()]
+        self._callable: CompiledProgram | None = None
+
+    def run(self, arrays: list[np.ndarray], scope: Scope) -> Any:
+        """The function's result, with arrays for tensors."""
+        if self._callable is None:
+            program = self.program
+            self._callable = compile(program, program.feeds, program.fetches, scope)
+        found = dict(zip(self._callable.fetches, self._callable(*arrays), strict=True))
+
+        def fill(leaf: Any) -> Any:
+            if not isinstance(leaf, Variable):
+                return leaf
+            array = found[leaf.name]
+            return array.item() if isinstance(leaf, Number) else array
+
+        return mapped(fill, self._result)
+
+
+class Converted:
+    """A function or Layer that runs compiled: see `to_graph`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if isinstance(function, Converted):
+            function = function.function
+        if not callable(function):
+            raise error_here(f"to_graph takes a function or a Layer, not {function!r}")
+        plain = inspect.unwrap(function.forward if isinstance(function, Layer) else function)
+        plain = plain.__func__ if isinstance(plain, MethodType) else plain
+        if isinstance(plain, functools.partial):
+            plain = plain.func
+        if isinstance(plain, Converted):
+            plain = plain.function
+        library = (getattr(plain, "__module__", None) or "").startswith("opstep.")
+        if isinstance(plain, FunctionType) and not library:
+            converted(plain)  # what cannot be converted is said at once
+        elif not isinstance(plain, FunctionType) and inspect.isbuiltin(plain):
+            raise error_here(
+                f"'{plain.__name__}' is no Python function, so that there is nothing to convert: "
+                "call it from one"
+            )
+        called = function.forward if isinstance(function, Layer) else function
+        self._signature = inspect.signature(called)
+        self.function = function
+        """What was converted, for a call line by line."""
+        self.scope = Scope()
+        """The values of the programs, over the same memory as those of layers."""
+        self._graphs: dict[Any, _Graph] = {}
+        self._bound: weakref.WeakKeyDictionary[Any, Converted] = weakref.WeakKeyDictionary()
+        self._lock = threading.RLock()
+        if not isinstance(function, Layer):
+            functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves = self._arguments(args, kwargs)
+        if leaves.variables:
+            return self._into(leaves.variables[0].program, args, kwargs)
+        if _context.trace is not None:
+            return call(self.function, *args, **kwargs)
+        graph = self._graph(leaves)
+        values = [v for v in leaves.tensors if isinstance(v, Value)]
+        if _context.imperative and _recording() and _any_gradient([*values, *graph.values]):
+            # Line by line the tape sees each op; results are the same bits.
+            return self.function(*args, **kwargs)
+        result = graph.run([np.asarray(v) for v in leaves.tensors], self.scope)
+        if not _context.imperative and not values:
+            return result
+        with no_grad():
+            return mapped(lambda v: to_variable(v) if isinstance(v, np.ndarray) else v, result)
+
+    def program(self, *args: Any, **kwargs: Any) -> ConvertedProgram:
+        """A program for such arguments, where an `opstep.Spec` stands for a tensor: made anew, so
+        that a training step can be added to it."""
+        return self._build(self._arguments(args, kwargs)).program
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Converted:
+        if instance is None:
+            return self
+        with self._lock:
+            bound = self._bound.get(instance)
+            if bound is None:
+                method = MethodType(self.function, instance)
+                bound = self._bound[instance] = Converted(method)
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<to_graph of {getattr(self.function, '__name__', self.function)!r}>"
+
+    # --- programs
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = getattr(self.function, "__name__", type(self.function).__name__)
+            raise error_here(f"{name}: {error}") from None
+        bound.apply_defaults()
+        return _Arguments(bound)
+
+    def _into(self, program: Program, args: Any, kwargs: Any) -> Any:
+        """Called with variables: added to their program."""
+        if _context.trace is not None:
+            return call(self.function, *args, **kwargs)
+        with Trace(program, program._scope or global_scope(), own=False).entered():
+            return call(self.function, *args, **kwargs)
+
+    def _graph(self, leaves: _Arguments) -> _Graph:
+        key = (leaves.key, _modes(self.function))
+        with self._lock:
+            found = self._graphs.pop(key, None) or self._build(leaves)
+            self._graphs[key] = found  # the last one is the newest
+            if len(self._graphs) > _KEPT:
+                del self._graphs[next(iter(self._graphs))]
+        return found
+
+    def _build(self, leaves: _Arguments) -> _Graph:
+        name = getattr(self.function, "__name__", None) or type(self.function).__name__.lower()
+        name = name if name.isidentifier() else "converted"
+        program = ConvertedProgram(name)
+        program.startup = Program(f"{name}_startup")
+        program._scope = self.scope
+        trace = Trace(program, self.scope, own=True)
+        # The seeds of new parameters go on from those of imperative mode.
+        program.random_seed, program._seeds_given = _seeds.random_seed, _seeds._seeds_given
+        around = _context.layer, _context.names, _context.building
+        _context.layer, _context.names, _context.building = None, "", None
+        try:
+            with program_guard(program, program.startup), trace.entered():
+                program.feeds, args, kwargs = leaves.declared()
+                result = call(self.function, *args, **kwargs)
+                result, program.fetches = _named(program, result)
+        finally:
+            _context.layer, _context.names, _context.building = around
+        self._fill(program)
+        return _Graph(program, result, trace)
+
+    def _fill(self, program: ConvertedProgram) -> None:
+        """First values for what has none; what layers have is shared with them."""
+        held = program.startup.global_block().vars.values()
+        missing = [v.name for v in held if v.persistable and v.name not in self.scope]
+        if missing:
+            Executor().run(program.startup.prune(missing), scope=self.scope)
+        program.startup = program._startup = Program(f"{program.name}_startup")
+        program.startup._scope = self.scope
+        for layer, part in list(layers_of(program).parts.items()):
+            if part.names.keys() - layer._values.keys():
+                _seeds._seeds_given = program._seeds_given
+            layer._used |= bool(layer._values)
+            layer._share_with(program, self.scope)
+            layer._used = True
+
+
+class _Arguments:
+    """What a function is called with: tensors, and the rest, for which a program is made."""
+
+    def __init__(self, bound: inspect.BoundArguments) -> None:
+        self._bound = bound
+        self.tensors: list[Any] = []
+        self.variables: list[Variable] = []
+        self._labels: list[str] = []
+        self.key = tuple((name, self._key(value, name)) for name, value in bound.arguments.items())
+
+    def _key(self, value: Any, label: str) -> Any:
+        if isinstance(value, Variable):
+            self.variables.append(value)
+            return None
+        if isinstance(value, Value | np.ndarray | Spec):
+            self.tensors.append(value)
+            self._labels.append(label)
+            return (Spec, _core.dtype_name(value.dtype), tuple(value.shape))
+        if isinstance(value, dict):
+            return (dict, *((key, self._key(v, f"{label}_{key}")) for key, v in value.items()))
+        if isinstance(value, tuple | list):
+            inner = (self._key(v, f"{label}_{n}") for n, v in enumerate(value))
+            return (type(value), *inner)
+        try:
+            hash(value)
+        except TypeError:
+            return (type(value), id(value))
+        return (type(value), value)
+
+    def declared(self) -> tuple[list[Variable], tuple[Any, ...], dict[str, Any]]:
+        """A feed for each tensor, and the arguments with these in their places."""
+        feeds: list[Variable] = []
+
+        def declare(value: Any) -> Any:
+            if not isinstance(value, Value | np.ndarray | Spec):
+                return value
+            feed = data(self._labels[len(feeds)], list(value.shape), value.dtype)
+            feed.stop_gradient = getattr(value, "stop_gradient", True)
+            feeds.append(feed)
+            return feed
+
+        bound = inspect.BoundArguments(self._bound.signature, self._bound.arguments.copy())
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = mapped(declare, value)
+        return feeds, bound.args, bound.kwargs
+
+
+def _named(program: Program, result: Any) -> tuple[Any, list[Variable]]:
+    """The results as variables with names of their own."""
+    fetches: list[Variable] = []
+
+    def name(value: Any, label: str) -> Any:
+        if isinstance(value, dict):
+            return {key: name(v, str(key)) for key, v in value.items()}
+        if isinstance(value, tuple | list):
+            parts = [name(v, f"{label}_{n}") for n, v in enumerate(value)]
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        if isinstance(value, Unset):
+            raise error_here(value.why)
+        if isinstance(value, Value):
+            value = _context.trace.variable(value)  # type: ignore[union-attr]
+        kind = kind_of(value)
+        if kind is None or not isinstance(value, Variable):
+            return value
+        number, free = 0, label
+        while program.global_block().has_var(free):
+            number += 1
+            free = f"{label}_{number}"
+        made = ops.assign(value, out=free, name=free)
+        fetches.append(made)
+        return Number.of(made) if kind.number else made
+
+    return name(result, "out"), fetches
+
+
+def _modes(function: Any) -> Any:
+    """What a Layer does otherwise while training."""
+    owner = getattr(function, "__self__", function)
+    if not isinstance(owner, Layer):
+        return None
+    return (owner.training, *(layer.training for layer in owner.sublayers()))
+
+
+def _recording() -> bool:
+    before = _core.set_recording(False)
+    _core.set_recording(before)
+    return before
+
+
+def _any_gradient(values: list[Value]) -> bool:
+    return any(not value.stop_gradient for value in values)
+
+
+def to_graph(function: Callable[..., Any]) -> Converted:
+    """The function or Layer, compiled: a call makes a program for the shapes and dtypes of its
+    tensors (and the values of its other arguments), keeps it, and runs it. Also as a decorator.
+
+    Python's `if`, `while`, `for`, `and`, `or`, `not` become ops of the program where they depend on
+    a tensor, in functions that it calls too. Called with variables it adds itself to their program;
+    `.program(...)` gives the program without running it. In imperative mode, where a gradient
+    will be wanted, it runs line by line, with the same results.
+    """
+    return Converted(function)
