@@ -1,5 +1,5 @@
-"""Instructions that an op of a program costs with the hook there but off, with the hook compiled out,
-and after ops of imperative mode."""
+"""Instructions that an op of a program costs with the hook there but off, with the hook compiled
+out, and after ops of imperative mode."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def index(x: Any, key: Any) -> Any:
 
 
 def _rows(x: Any, key: Any, size: int) -> Any:
-    """Which rows of a runtime value the key means, as a value; None where a slice op says it as well.
+    """Which rows of a runtime value the key means, as a value; None where a slice says it as well.
 
     An attribute is part of an op's plan: a running index would have a plan made at each step. Where
     gradients flow the ops are those of a program, so that their bits are the same.
