@@ -131,7 +131,7 @@ def test_variables_are_compared_by_identity(world) -> None:
     a, b = layers.data("a", [1]), layers.data("b", [1])
     assert (a == a) is True and (a == b) is False and (a != b) is True
     assert a in [b, a] and len({a, b, a}) == 2
-    with pytest.raises(opstep.Error, match=r"'less_0.out' has no value .* use layers\.While"):
+    with pytest.raises(opstep.Error, match=r"'less_0.out' has no value .* use opstep\.cond"):
         bool(a < b)
 
 
