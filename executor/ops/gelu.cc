@@ -1,5 +1,5 @@
 #include "ops/erf.h"
-#include "ops/terms.h"
+#include "ops/formula.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -91,10 +91,15 @@ const bool kGeluGrad =
                                     : PrepareUnaryGrad<GeluGrad>(ctx);
         })
         .Grad([](GradContext& g) {
-          ElementGradient(g, "X", [](GradContext& g, const Term& x, const Term& p) -> Term {
-            OPSTEP_CHECK(!UsesTanh(g.op()),
-                         "gelu with approximate='tanh' can be differentiated once only: say "
-                         "approximate='none'");
+          if (UsesTanh(g.op())) {
+            const Term x = In(g, "X"), square = x * x, one = Filled(x, 1);
+            const Term s = SigmoidOf(Scaled(x + Scaled(square * x, 0.044715), 1.5957691216057308));
+            const Term slope = Scaled(one + Scaled(square, 0.134145), 1.5957691216057308);
+            const Term dx = In(g, "dout") * (s + x * (s * (one - s) * slope));
+            FormulaGradient(g, {{"dX", dx}}, {"X", "dout"});
+            return;
+          }
+          ElementGradient(g, "X", [](GradContext&, const Term& x, const Term& p) -> Term {
             const Term square = x * x;
             const Term density = Scaled(ExpOf(Scaled(square, -0.5)), 0.3989422804014327);
             return p * density * (Filled(x, 2) - square);

@@ -1,6 +1,7 @@
 #include "ops/gemm.h"
 
 #include "ops/dispatch.h"
+#include "ops/formula.h"
 #include "ops/loop_nest.h"
 #include "ops/op.h"
 #include "ops/shape_rules.h"
@@ -172,6 +173,21 @@ const bool kGemmGrad =
             return WithState(RunGrad<decltype(t)>,
                              Analyse(ctx.op(), ctx.in(0).dims, ctx.in(1).dims, ctx.in(2)));
           });
+        })
+        .Grad([](GradContext& g) {
+          const Term a = In(g, "A"), b = In(g, "B"), dout = In(g, "dout");
+          const bool trans_a = g.op().Bool("transA"), trans_b = g.op().Bool("transB");
+          const auto product = [&](const Term& x, bool trans_x, const Term& y, bool trans_y) {
+            return ForwardOp(g, {{"A", {x}}, {"B", {y}}}, "out",
+                             {BoolAttr("transA", trans_x), BoolAttr("transB", trans_y)});
+          };
+          const Term da =
+              trans_a ? product(b, trans_b, dout, true) : product(dout, false, b, !trans_b);
+          const Term db =
+              trans_b ? product(dout, true, a, trans_a) : product(a, !trans_a, dout, false);
+          const Term c = In(g, "C");
+          const Term dc = c ? SummedTo(Scaled(dout, g.op().Float("beta")), c) : Term();
+          FormulaGradient(g, {{"dA", da}, {"dB", db}, {"dC", dc}}, {"A", "B", "dout"});
         })
         .Register();
 

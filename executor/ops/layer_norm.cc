@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "ops/dispatch.h"
+#include "ops/formula.h"
 #include "ops/numeric.h"
 #include "ops/parallel.h"
 #include "ops/scratch.h"
@@ -214,6 +215,27 @@ unit = (X - m) * inv * scale
         .Sample("X=[0,4] scale=[4] bias=[4]")
         .Register();
 
+// As RunGrad, in other ops.
+void SecondGradient(GradContext& g) {
+  const Term x = In(g, "X"), scale = In(g, "scale"), dout = In(g, "dout");
+  // Run for the shape of its mean, to which things are summed up.
+  const Term row(g.Fresh(Cat(g.op().desc().name(), ".mean")));
+  g.Emit("layer_norm", {{"X", g.op().Inputs("X")}, {"scale", g.op().Inputs("scale")}},
+         {{"out", {g.Fresh(Cat(g.op().desc().name(), ".out"))}}, {"mean", {row.Emit(g)}}},
+         {g.op().desc().attrs().begin(), g.op().desc().attrs().end()});
+  const Term count = SummedTo(Filled(x, 1), row);
+  const auto mean = [&](const Term& of) { return SummedTo(of, row) / count; };
+  const Term centred = x - mean(x);
+  const Term variance = mean(centred * centred);
+  const Term inv_std = Filled(row, 1) / SqrtOf(variance + Filled(row, g.op().Float("epsilon")));
+  const Term unit = centred * inv_std, scaled = dout * scale;
+  FormulaGradient(g,
+                  {{"dX", inv_std * (scaled - mean(scaled) - unit * mean(scaled * unit))},
+                   {"dscale", SummedTo(dout * unit, scale)},
+                   {"dbias", SummedTo(dout, scale)}},
+                  {"X", "scale", "dout"});
+}
+
 const bool kLayerNormGrad = WithAttrs("layer_norm_grad")
                                 .Doc("Gradient of layer_norm.")
                                 .In("X", "as in the forward op", kFloats)
@@ -235,6 +257,7 @@ const bool kLayerNormGrad = WithAttrs("layer_norm_grad")
                                     return WithState(RunGrad<decltype(t)>, Analyse(ctx));
                                   });
                                 })
+                                .Grad(SecondGradient)
                                 .Register();
 
 }  // namespace

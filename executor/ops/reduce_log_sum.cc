@@ -1,3 +1,4 @@
+#include "ops/formula.h"
 #include "ops/functions.h"
 #include "ops/reduce_map.h"
 
@@ -113,9 +114,17 @@ out if keepdims else out.sum(axis=axis)
         .Register();
 
 const bool kReduceLogSumGrad = RegisterReduceMapGrad<LogSumGrad>(
-    "reduce_log_sum_grad", "Gradient of reduce_log_sum: dout / exp(out).");
+    "reduce_log_sum_grad", "Gradient of reduce_log_sum: dout / exp(out).", [](GradContext& g) {
+      const Term dx = SpreadBack(g, In(g, "dout") / ExpOf(In(g, "out")), In(g, "X"));
+      FormulaGradient(g, {{"dX", dx}}, {"out", "dout"});
+    });
 const bool kReduceLogSumExpGrad = RegisterReduceMapGrad<LogSumExpGrad>(
-    "reduce_log_sum_exp_grad", "Gradient of reduce_log_sum_exp: dout * exp(X - out).");
+    "reduce_log_sum_exp_grad", "Gradient of reduce_log_sum_exp: dout * exp(X - out).",
+    [](GradContext& g) {
+      const Term x = In(g, "X");
+      const Term share = ExpOf(x - SpreadBack(g, In(g, "out"), x));
+      FormulaGradient(g, {{"dX", SpreadBack(g, In(g, "dout"), x) * share}}, {"X", "out", "dout"});
+    });
 
 }  // namespace
 }  // namespace opstep

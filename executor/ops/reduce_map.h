@@ -76,7 +76,8 @@ Kernel PrepareReduceMapGrad(const PrepareContext& ctx) {
 }
 
 template <typename G>
-bool RegisterReduceMapGrad(std::string type, std::string doc) {
+bool RegisterReduceMapGrad(std::string type, std::string doc,
+                           void (*grad)(GradContext&) = nullptr) {
   Op op = ReduceGradOp(std::move(type), std::move(doc));
   op.In("X", "input of the forward op", kFloats);
   if (!G::kNeedsX) op.ShapeOnly();
@@ -85,6 +86,7 @@ bool RegisterReduceMapGrad(std::string type, std::string doc) {
   return op.In("dout", "gradient of out", kFloats)
       .Out("dX", "gradient of X", kFloats)
       .Prepare(PrepareReduceMapGrad<G>)
+      .Grad(grad)
       .Register();
 }
 

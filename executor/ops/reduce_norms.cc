@@ -1,3 +1,4 @@
+#include "ops/formula.h"
 #include "ops/reduce_map.h"
 
 namespace opstep {
@@ -106,9 +107,16 @@ const bool kReduceL2 =
 const bool kReduceL1Grad = RegisterReduceMapGrad<L1Grad>(
     "reduce_l1_grad", "Gradient of reduce_l1: dout with the sign of X.");
 const bool kReduceSumSquareGrad = RegisterReduceMapGrad<SumSquareGrad>(
-    "reduce_sum_square_grad", "Gradient of reduce_sum_square: dout * 2 * X.");
+    "reduce_sum_square_grad", "Gradient of reduce_sum_square: dout * 2 * X.", [](GradContext& g) {
+      const Term x = In(g, "X");
+      FormulaGradient(g, {{"dX", SpreadBack(g, In(g, "dout"), x) * Scaled(x, 2)}}, {"X", "dout"});
+    });
 const bool kReduceL2Grad = RegisterReduceMapGrad<L2Grad>(
-    "reduce_l2_grad", "Gradient of reduce_l2: dout * X / out; 0 where out is.");
+    "reduce_l2_grad", "Gradient of reduce_l2: dout * X / out; 0 where out is.", [](GradContext& g) {
+      const Term x = In(g, "X"), out = In(g, "out");
+      const Term dx = SpreadBack(g, In(g, "dout") / out, x) * x;
+      FormulaGradient(g, {{"dX", dx}}, {"X", "out", "dout"});
+    });
 
 }  // namespace
 }  // namespace opstep

@@ -1,5 +1,5 @@
+#include "ops/formula.h"
 #include "ops/reduce.h"
-#include "ops/terms.h"
 
 namespace opstep {
 namespace {
@@ -123,6 +123,11 @@ Term SumsAlong(const Term& x, std::vector<int64_t> axes) {
   if (!x) return x;
   return Term("reduce_sum", {{"X", {x}}}, "out",
               {IntsAttr("axes", std::move(axes)), BoolAttr("keepdims", true)});
+}
+
+Term SpreadBack(GradContext& g, const Term& sums, const Term& x) {
+  return Term("reduce_sum_grad", {{"X", {x}}, {"dout", {sums}}}, "dX",
+              {IntsAttr("axes", g.op().Ints("axes"))});
 }
 
 }  // namespace opstep

@@ -1,5 +1,5 @@
+#include "ops/formula.h"
 #include "ops/numeric.h"
-#include "ops/terms.h"
 #include "ops/unary_attr.h"
 
 namespace opstep {
@@ -81,6 +81,14 @@ const bool kMishGrad = UnaryGradOp("mish_grad",
                                    "t = tanh(softplus(X)).",
                                    "X")
                            .Prepare(PrepareUnaryGrad<MishGrad>)
+                           .Grad([](GradContext& g) {
+                             const Term x = In(g, "X"), one = Filled(x, 1);
+                             // tanh(u) is 2 sigmoid(2 u) - 1.
+                             const Term s = SigmoidOf(Scaled(SoftplusOf(x), 2));
+                             const Term t = Scaled(s, 2) - one;
+                             const Term slope = t + x * (one - t * t) * SigmoidOf(x);
+                             FormulaGradient(g, {{"dX", In(g, "dout") * slope}}, {"X", "dout"});
+                           })
                            .Register();
 
 }  // namespace

@@ -1,5 +1,5 @@
+#include "ops/formula.h"
 #include "ops/functions.h"
-#include "ops/terms.h"
 #include "ops/unary_op.h"
 
 namespace opstep {
@@ -74,4 +74,7 @@ const bool kSoftsignGrad =
         .Register();
 
 }  // namespace
+
+Term SoftplusOf(const Term& x) { return Term("softplus", {{"X", {x}}}, "out"); }
+
 }  // namespace opstep

@@ -1,5 +1,5 @@
+#include "ops/formula.h"
 #include "ops/numeric.h"
-#include "ops/terms.h"
 #include "ops/unary.h"
 
 namespace opstep {
@@ -53,4 +53,7 @@ const bool kSqrtGrad =
         .Register();
 
 }  // namespace
+
+Term SqrtOf(const Term& x) { return Term("sqrt", {{"X", {x}}}, "out"); }
+
 }  // namespace opstep
