@@ -10,6 +10,9 @@ from at_terminal import terminal
 
 STOPPED = r"stopped at op #2 add_0 .*breakpoint 1"
 
+# A new prompt below all others.
+EMPTY = r"^\(opstep\)\s*\Z"
+
 
 def test_tab_completes_commands_ops_files_and_lines(tmp_path: Path):
     with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
@@ -19,6 +22,7 @@ def test_tab_completes_commands_ops_files_and_lines(tmp_path: Path):
         t.type(" scripted_tr\t")
         t.shows(r"^\(opstep\) tbreak scripted_train\.py:$")
         t.press("C-C")
+        t.shows(EMPTY)
         t.type("tbreak add\rrun\r")
         t.shows(r"breakpoint 1$")
         # Now the program is known. What the word may become is told with what it is.
@@ -26,9 +30,11 @@ def test_tab_completes_commands_ops_files_and_lines(tmp_path: Path):
         t.shows(r"^ +add_0 +add$")
         t.shows(r"^ +matmul +all ops of the type$")
         t.press("C-C")
+        t.shows(EMPTY)
         t.type("break scripted_train.py:\t")
         t.shows(r"^ +\d+ +Z = 3  # @log$")
         t.press("C-C")
+        t.shows(EMPTY)
         t.type("pri\t")
         t.shows(r"^\(opstep\) print$")
         t.type(" fc_0\t")
