@@ -83,8 +83,20 @@ bool BlockGradient::WrittenOnPath(const Value& value) const {
 
 bool BlockGradient::Differentiable(const std::string& name) const {
   const proto::VarDesc* var = program_.FindVar(block_, name);
-  return var != nullptr && var->kind() == proto::TENSOR && !var->stop_gradient() &&
-         IsFloat(static_cast<DType>(var->dtype()));
+  return var != nullptr && var->kind() == proto::TENSOR &&
+         (!var->stop_gradient() || AskedOutside(name)) && IsFloat(static_cast<DType>(var->dtype()));
+}
+
+bool BlockGradient::AskedOutside(const std::string& name) const {
+  for (const BlockGradient* pass = outer_; pass != nullptr; pass = pass->outer_) {
+    if (pass->asked_.count(name) != 0) return true;
+  }
+  return false;
+}
+
+bool BlockGradient::IsStack(const std::string& name) const {
+  const proto::VarDesc* var = program_.FindVar(block_, name);
+  return var != nullptr && var->kind() == proto::STACK;
 }
 
 // Ops between the sources and the ends, and how many gradients each value will get.
@@ -99,7 +111,8 @@ void BlockGradient::FindPath(const std::set<Value>& sources, const std::set<Valu
     forward[i] = forward[i] && Flows(ops_[i]);
     if (!forward[i]) continue;
     for (const std::string& name : writes_[i]) {
-      if (Differentiable(name)) depends.insert({name, Version(name, i + 1)});
+      // A stack hands values to the gradients of a loop or branch.
+      if (Differentiable(name) || IsStack(name)) depends.insert({name, Version(name, i + 1)});
     }
   }
   std::set<Value> leads = ends;
@@ -145,6 +158,7 @@ std::vector<std::string> BlockGradient::Reached(const std::vector<std::string>& 
 void BlockGradient::Run(const Seeds& seeds, const std::set<Value>& sources) {
   std::set<Value> ends;
   for (const auto& [name, gradient] : seeds) ends.insert({name, FinalVersion(name)});
+  for (const Value& source : sources) asked_.insert(source.name);
   FindPath(sources, ends);
   for (const auto& [name, gradient] : seeds) {
     const Value value{name, FinalVersion(name)};

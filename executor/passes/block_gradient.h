@@ -53,6 +53,10 @@ class BlockGradient {
 
   void FindPath(const std::set<Value>& sources, const std::set<Value>& ends);
   bool Differentiable(const std::string& name) const;
+  // Is it one whose gradient was asked for by name in a block around? Then stop_gradient, which
+  // data have from the start, does not count.
+  bool AskedOutside(const std::string& name) const;
+  bool IsStack(const std::string& name) const;
   // One more gradient for a value: the name of the variable to write it to.
   std::string NextPart(const Value& value);
   std::string NameFor(const Value& value);
@@ -77,6 +81,7 @@ class BlockGradient {
   std::vector<std::vector<std::string>> reads_, writes_;
   std::unordered_map<std::string, std::vector<int>> writers_;
   std::vector<bool> on_path_;
+  std::set<std::string> asked_;
   std::map<Value, int> expected_;
   std::map<Value, std::vector<std::string>> parts_;
   std::map<Value, std::string> names_;
