@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/scratch.h"
 #include "ops/threads.h"
+#include "ops/undisturbed.h"
 
 namespace opstep {
 namespace {
@@ -74,6 +75,7 @@ void DnnlPrimitive::Run(std::initializer_list<Arg> args) const {
   if (const size_t bytes = scratchpad_.get_size(); bytes > 0) {
     memories.Add(DNNL_ARG_SCRATCHPAD, scratchpad_, scratch.Take(bytes));
   }
+  const Undisturbed undisturbed;
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), stream.get(), memories.size(), memories.data());
   OPSTEP_CHECK(status == dnnl_success, "oneDNN gave up (status ", status, ")");

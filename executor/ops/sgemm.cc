@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/parallel.h"
 #include "ops/scratch.h"
+#include "ops/undisturbed.h"
 
 namespace opstep {
 namespace {
@@ -72,6 +73,7 @@ void Sgemm::Run(const float* a, const float* b, float* c) const {
     const float* from_x = x.data + rows.begin(i) * (trans_a ? 1 : x.step);
     const float* from_y = y.data + cols.begin(j) * (trans_b ? y.step : 1);
     const OneThread one_thread;
+    const Undisturbed undisturbed;
     const dnnl_status_t status = dnnl_sgemm(
         trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', rows.length(i), cols.length(j), k, alpha, from_x,
         x.step, from_y, y.step, beta, c + rows.begin(i) * n + cols.begin(j), n);

@@ -18,6 +18,8 @@ namespace opstep {
 namespace {
 
 constexpr size_t kCachedTapes = 256;
+// Of the memory that their runs use.
+constexpr size_t kCachedBytes = size_t{512} << 20;
 
 // The values of a tape with small numbers: the same for tapes of the same ops over other values.
 class Wiring {
@@ -242,7 +244,8 @@ const Buffer& BufferAt(const Tape& tape, const Place& place) {
 
 std::shared_ptr<const BackwardPlan> PlanFor(const Tape& tape, const TapeRequest& request) {
   static std::mutex mutex;
-  static auto* plans = new LatestCache<std::shared_ptr<const BackwardPlan>>(kCachedTapes);
+  static auto* plans =
+      new LatestCache<std::shared_ptr<const BackwardPlan>>(kCachedTapes, kCachedBytes);
   const Wiring wiring(tape, request.loss, request.wanted);
   const std::string key = wiring.key + (request.record ? 'r' : 'p');
   {
@@ -252,7 +255,7 @@ std::shared_ptr<const BackwardPlan> PlanFor(const Tape& tape, const TapeRequest&
   std::shared_ptr<const BackwardPlan> made = Builder(tape, wiring).Build(request.record);
   const std::lock_guard lock(mutex);
   if (std::shared_ptr<const BackwardPlan> plan = plans->Find(key)) return plan;
-  plans->Put(key, made);
+  plans->Put(key, made, made->plan ? made->plan->plan().fast_bytes : 0);
   return made;
 }
 

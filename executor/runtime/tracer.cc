@@ -100,10 +100,11 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   std::shared_ptr<Plan> plan = Compile(std::move(program), feeds, fetches);
   JoinTraced(*plan);
   traced->plan = std::make_unique<CompiledPlan>(std::move(plan));
-  size_t bytes = 0;
+  size_t& bytes = traced->bytes;
   for (const SlotPlan& slot : traced->plan->plan().slots)
     bytes += slot.type.dims.known() ? Tensor(slot.type).bytes() : kBrief;
-  traced->brief = !def.side_effect && bytes < kBrief;
+  // Not what calls back: a hook may come while that runs.
+  traced->brief = !def.side_effect && !def.own_test && bytes < kBrief;
   return traced;
 }
 

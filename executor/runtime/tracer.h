@@ -52,6 +52,7 @@ struct TracedOp {
   bool has_gradient = false;
   // It takes less time than another thread would need to begin.
   bool brief = false;
+  size_t bytes = 0;  // of all that it reads and writes, about
   // Inputs that the plan is fed, by their places among the op's inputs.
   std::vector<uint32_t> fed;
   // Outputs that the plan makes, by their places among the op's outputs; the others it writes into

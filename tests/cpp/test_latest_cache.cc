@@ -25,4 +25,10 @@ int main() {
   }
   assert(once.expired() && cache.Find("once") == nullptr && cache.Find("key 0") == nullptr);
   assert(kept.use_count() == 2);
+
+  LatestCache<std::shared_ptr<int>> small(1000, 100);
+  for (int i = 0; i < 50; ++i) {
+    small.Put(std::to_string(i), std::make_shared<int>(i), 30);
+    assert(small.size() <= 4 && *small.Find(std::to_string(i)) == i);
+  }
 }

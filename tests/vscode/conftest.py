@@ -24,16 +24,10 @@ PICTURES = ROOT / "build" / "vscode"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test may have to install VS Code, and a window takes its time.
-
-    Windows mostly wait, so the two supported VS Codes are tested side by side, one server each.
-    """
+    """The first test may have to install VS Code, and a window takes its time."""
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.timeout(600))
-            call = getattr(item, "callspec", None)
-            version = call.params.get("server", "newest") if call else "newest"
-            item.add_marker(pytest.mark.xdist_group(version))
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,12 @@ namespace opstep::python {
 namespace {
 
 constexpr size_t kCachedOps = 8192;
+// Of the memory that their runs use.
+constexpr size_t kCachedBytes = size_t{256} << 20;
 
 // Leaked, and used under the GIL only.
 LatestCache<std::shared_ptr<const TracedOp>>& Cache() {
-  static auto* cache = new LatestCache<std::shared_ptr<const TracedOp>>(kCachedOps);
+  static auto* cache = new LatestCache<std::shared_ptr<const TracedOp>>(kCachedOps, kCachedBytes);
   return *cache;
 }
 
@@ -204,7 +206,7 @@ class Call {
     std::shared_ptr<const TracedOp> found = Cache().Find(key_.view());
     if (found) return found;
     found = Make();
-    Cache().Put(key_.view(), found);
+    Cache().Put(key_.view(), found, found->bytes);
     return found;
   }
 

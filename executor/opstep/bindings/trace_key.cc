@@ -5,6 +5,16 @@
 namespace opstep::python {
 namespace {
 
+// Is it told by its text what it is? Others may change, or say no more than where they are.
+bool TextTells(PyObject* value) {
+  static PyObject* const kinds = py::make_tuple(py::module_::import("numpy").attr("generic"),
+                                                py::module_::import("numpy").attr("dtype"),
+                                                py::type::of(py::type::of(py::none())))
+                                     .release()
+                                     .ptr();
+  return PyObject_IsInstance(value, kinds) == 1;
+}
+
 // Larger arrays among the attributes are not compared: such an op is compiled at every call.
 constexpr py::ssize_t kLargestArray = 4096;
 
@@ -50,14 +60,16 @@ bool TraceKey::AddAttr(PyObject* value) {
     return AddAttr(py::handle(value).attr("numpy")().ptr());
   } else if (py::isinstance<py::array>(value)) {
     const auto array = py::reinterpret_borrow<py::array>(value);
-    if (array.nbytes() > kLargestArray) return false;
+    if (array.nbytes() > kLargestArray || array.dtype().kind() == 'O') return false;
     Add('a');
     AddText(py::str(static_cast<py::object>(array.dtype())).ptr());
     AddText(py::repr(array.attr("shape")).ptr());
     AddText(std::string(array.attr("tobytes")().cast<py::bytes>()));
-  } else {
+  } else if (TextTells(value)) {
     Add('r');
     AddText(py::repr(value).ptr());
+  } else {
+    return false;
   }
   return true;
 }

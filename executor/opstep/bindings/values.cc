@@ -88,6 +88,12 @@ py::object Detach(PyObject* self) {
   return ToPython(std::move(made));
 }
 
+// What it holds was changed by other means than ops.
+py::object Written(PyObject* self) {
+  Core(self).buffer->writes.fetch_add(1, std::memory_order_relaxed);
+  return py::none();
+}
+
 py::object SetName(PyObject* self, PyObject* name) {
   Core(self).name = py::cast<std::string>(name);
   return py::none();
@@ -112,7 +118,9 @@ py::object SetGradient(PyObject* self, PyObject* gradient) {
 
 // Shares the array's memory where the layout allows; the value keeps the array alive.
 py::object TakeArray(PyObject* self, PyObject* object) {
-  const auto array = py::cast<py::array>(object);
+  auto array = py::cast<py::array>(object);
+  // An op may be told to write into the value.
+  if (!array.writeable()) array = array.attr("copy")();
   std::vector<py::object> keep;
   Tensor tensor = BorrowArray(array, keep, "the value");
   tensor.owner = std::shared_ptr<void>(tensor.data, [kept = keep[0].release().ptr()](void*) {
@@ -202,13 +210,14 @@ PyTypeObject* MakeBaseType() {
       {"is_leaf", Get<&IsLeaf>, nullptr, "No op made it.", nullptr},
       {},
   }};
-  static std::array<PyMethodDef, 5> methods{{
+  static std::array<PyMethodDef, 6> methods{{
       {"numpy", PlainMethod<&Array>, METH_NOARGS,
        "The value as an array over the same memory, read-only where a gradient may need it. What "
        "is "
        "written into another one is what backward() finds there."},
       {"detach", PlainMethod<&Detach>, METH_NOARGS,
        "The same memory, through which no gradient flows."},
+      {"_written", PlainMethod<&Written>, METH_NOARGS, nullptr},
       {"_take", Method<&TakeArray>, METH_O, nullptr},
       {"_backward", Method<&Backward>, METH_O, nullptr},
       {},

@@ -154,7 +154,11 @@ class ParameterValue(Value):
         self._first: tuple[int, Any] | None = None
 
     def _state(self) -> dict[str, Any]:
-        own = {"trainable": self.trainable, "_optimize_attr": self._optimize_attr}
+        own = {
+            "trainable": self.trainable,
+            "_optimize_attr": self._optimize_attr,
+            "_first": self._first,
+        }
         return super()._state() | own
 
     @property
