@@ -63,7 +63,7 @@ demo: build ## Train the digits model, then find a NaN in a batch debugging sess
 
 # Real processes on a busy machine: a test gets a second try, and is then named in the summary.
 AGAIN = --reruns 1 -rR
-# Tests that share no machine-wide thing run in two processes.
+# Tests without servers, adapters or windows run in two processes.
 TWO = -n 2
 
 test: test-fast test-e2e test-vscode ## All tests
@@ -88,7 +88,7 @@ test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real pro
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
-	@$(PYTEST) -q $(AGAIN) $(TWO) --dist loadgroup -m vscode tests
+	@$(PYTEST) -q $(AGAIN) -m vscode tests
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py

@@ -59,7 +59,8 @@ class _Part:
         self._counts = dict(_context.counts)
         self._manager = manager
         self.block = manager.__enter__()
-        state.regions.append(Region(self._what, self.drop))
+        self.region = Region(self._what, self.drop)
+        state.regions.append(self.region)
 
     def counts(self) -> dict[str, int]:
         """How often layer functions that have parameters were called without a name."""
@@ -114,6 +115,9 @@ class Branch:
         self._turn = 0
         self._after: list[tuple[Any, ...]] = []
         self._slots: list[tuple[Any, Any, Kind]] = []
+        # Of each branch: does nothing come after it?
+        self._fails: list[bool] = []
+        self.result: tuple[Any, ...] | None = None
         if is_tensor(test):
             self._choice = Choice(truth(test))
         else:
@@ -137,6 +141,7 @@ class Branch:
         counts = self._part.counts()
         self._part.close()
         self._turn += 1
+        self._fails.append(self._part.region.fails)
         self._after.append(tuple(map(as_variables, values)))
         if self._turn == 1:
             self._counts = counts
@@ -147,6 +152,8 @@ class Branch:
 
     def _merged(self) -> tuple[Any, ...]:
         assert self._choice is not None
+        if all(self._fails) and state.regions:
+            state.regions[-1].fails = True
         merged = [self._pair(*each) for each in zip(self._names, *self._after, strict=True)]
         sides: list[list[Variable]] = []
         for which in (True, False):
@@ -165,6 +172,10 @@ class Branch:
     def _pair(self, name: str, a: Any, b: Any) -> Any:
         if alike(a, b):
             return a
+        if self._fails == [True, False]:
+            return self._only(Unset(name), b, True)
+        if self._fails == [False, True]:
+            return self._only(Unset(name), a, False)
         if isinstance(a, Unset) or isinstance(b, Unset):
             return self._half(name, a, b)
         if same_structure(a, b):
@@ -185,6 +196,11 @@ class Branch:
                 f"'{name}' is {text(a)} in one branch of the 'if' on line {self._line} and "
                 f"{text(b)} in the other, but a program needs one type: make them alike"
             )
+        if type(a) is type(b) and kinds == (None, None):
+            why = why.partition(", but ")[0] + (
+                ", but a program chooses between tensors or numbers only: use one of these in its "
+                "place"
+            )
         return Unset(name, why)
 
     def _half(self, name: str, a: Any, b: Any) -> Any:
@@ -193,13 +209,7 @@ class Branch:
             return other if other.why else unset
         if name == RESULT and not unset.why:
             # Nobody reads it before it is set.
-            def leaf(value: Any) -> Any:
-                kind = kind_of(value)
-                if kind is None or not isinstance(value, Variable):
-                    return value
-                return self._slot(*((unset, value) if unset is a else (value, unset)), kind)
-
-            return mapped(leaf, other)
+            return self._only(unset, other, unset is a)
         if name == RESULT:
             return unset
         return Unset(
@@ -207,6 +217,17 @@ class Branch:
             f"'{name}' gets a value in only one branch of the 'if' on line {self._line}, which "
             "depends on a tensor: give it one in the other branch or before",
         )
+
+    def _only(self, unset: Unset, other: Any, first: bool) -> Any:
+        """The value of one branch; nobody reads that of the other, the first or the second."""
+
+        def leaf(value: Any) -> Any:
+            kind = kind_of(value)
+            if kind is None or not isinstance(value, Variable):
+                return value
+            return self._slot(*((unset, value) if first else (value, unset)), kind)
+
+        return mapped(leaf, other)
 
     def _slot(self, a: Any, b: Any, kind: Kind) -> _Slot:
         self._slots.append((a, b, kind))
@@ -223,15 +244,21 @@ def _result(value: Any, kind: Kind) -> Variable:
 class _Waiting:
     """The left side of `and` or `or`, a tensor, with the block for the right side open."""
 
-    def __init__(self, left: Variable, which: bool) -> None:
-        self.left, self.which = left, which
+    def __init__(self, left: Variable, which: bool, names: dict[str, Any]) -> None:
+        self.left, self.which, self.names = left, which, names
         self.choice = Choice(truth(left))
-        word = "'and'" if which else "'or'"
-        self.part = _Part(self.choice.block(which), word, line_here())
+        self.word, self.line = "'and'" if which else "'or'", line_here()
+        self.part = _Part(self.choice.block(which), self.word, self.line)
 
-    def finish(self, right: Any) -> Any:
+    def finish(self, right: Any, test: bool, names: dict[str, Any]) -> tuple[Any, list[Any]]:
+        """What the expression is, and the names that its right side gives values to."""
         kinds = kind_of(self.left), kind_of(right)
         kind = unified(kinds[0], kinds[1]) if kinds[0] and kinds[1] else None
+        if kind is None and not test:
+            raise error_here(
+                f"{self.word} gives one of its sides, here {text(self.left)} or {text(right)}, but "
+                "a program needs one type: make them alike, or choose with an 'if'"
+            )
         if kind is None:
             # Of different types; in a test that makes no difference.
             kind = TRUTH
@@ -239,32 +266,53 @@ class _Waiting:
             left: Any = not self.which
         else:
             left = self.left
-        inner = made(right, kind)
+        slots = [(right, left, kind)]
+        kept = [self._name(name, value, slots) for name, value in names.items()]
+        inner = [made(value, each) for value, _, each in slots]
         self.part.close()
         with self.choice.block(not self.which):
-            outer = made(left, kind)
-        sides = (inner, outer) if self.which else (outer, inner)
-        return given(self.choice.results([sides[0]], [sides[1]])[0], kind)
+            outer = [made(value, each) for _, value, each in slots]
+        outs = self.choice.results(*((inner, outer) if self.which else (outer, inner)))
+        results = [given(out, each) for out, (_, _, each) in zip(outs, slots, strict=True)]
+        return results[0], [results[v.index] if isinstance(v, _Slot) else v for v in kept]
+
+    def _name(self, name: str, after: Any, slots: list[tuple[Any, Any, Kind]]) -> Any:
+        before, after = as_variables(self.names[name]), as_variables(after)
+        if alike(before, after):
+            return after
+        kinds = kind_of(after), kind_of(before)
+        kind = unified(kinds[0], kinds[1]) if kinds[0] and kinds[1] else None
+        if kind is None:
+            return Unset(
+                name,
+                f"'{name}' gets a value on the right of the {self.word} on line {self.line}, which "
+                "a program may not reach: give it one of that type before, on a line of its own",
+            )
+        slots.append((after, before, kind))
+        return _Slot(len(slots) - 1)
 
 
-def _begin(left: Any, which: bool) -> bool:
+def _begin(left: Any, which: bool, names: dict[str, Any]) -> bool:
     left = as_variables(left)
-    state.held.append(_Waiting(left, which) if is_tensor(left) else left)
+    state.held.append(_Waiting(left, which, names) if is_tensor(left) else left)
     return True if is_tensor(left) else bool(left) is which
 
 
-def begin_and(left: Any) -> bool:
-    return _begin(left, True)
+def begin_and(left: Any, names: dict[str, Any]) -> bool:
+    return _begin(left, True, names)
 
 
-def begin_or(left: Any) -> bool:
-    return _begin(left, False)
+def begin_or(left: Any, names: dict[str, Any]) -> bool:
+    return _begin(left, False, names)
 
 
-def end_and(right: Any) -> Any:
+def end_and(right: Any, test: bool, names: dict[str, Any]) -> Any:
     left = state.held.pop()
-    right = as_variables(right)
-    return left.finish(right) if isinstance(left, _Waiting) else right
+    right, kept = as_variables(right), list(names.values())
+    if isinstance(left, _Waiting):
+        right, kept = left.finish(right, test, names)
+    state.held += reversed(kept)
+    return right
 
 
 end_or = end_and
@@ -275,8 +323,8 @@ def held() -> Any:
     return state.held.pop()
 
 
-def begin_chain(left: Any, sign: str, right: Any) -> bool:
-    going = begin_and(compare(left, sign, right))
+def begin_chain(left: Any, sign: str, right: Any, names: dict[str, Any]) -> bool:
+    going = begin_and(compare(left, sign, right), names)
     state.held.append(right)
     return going
 
@@ -332,14 +380,21 @@ _SIGNS: dict[str, Any] = {
 }
 
 
-def choose(test: Any) -> bool:
-    branch = Branch(test, ("the expression",), line_here(), (None,))
+def choose(test: Any, names: dict[str, Any]) -> bool:
+    every = ("the expression", *names)
+    branch = Branch(test, every, line_here(), (None, *names.values()))
     state.held.append(branch)
     return branch.more() and branch.side
 
 
-def yes(value: Any) -> None:
-    state.held[-1].result = state.held[-1].done((value,))
+def yes(value: Any, names: dict[str, Any]) -> None:
+    state.held[-1].result = state.held[-1].done((value, *names.values()))
+
+
+def named(number: int, now: Any) -> Any:
+    """What a name stands for that a side of a conditional expression gave a value."""
+    result = state.held[-1].result
+    return now if result is None else result[number + 1]
 
 
 def otherwise() -> bool:

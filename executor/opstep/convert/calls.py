@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import functools
+import heapq
+from collections.abc import (
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    Sequence as Sized,
+    Set,
+)
 from types import FunctionType, MethodType
 from typing import Any
+
+import numpy as np
 
 from opstep import ops
 from opstep.convert.errors import error_here
 from opstep.convert.function import converted, convertible
 from opstep.convert.managers import manager
-from opstep.convert.merging import as_variables
+from opstep.convert.merging import as_variables, text
 from opstep.convert.number import BOOL, FLOAT, INT, Number, to_number
-from opstep.convert.sequences import Rows, Sequence, enumerate_, range_, zip_
+from opstep.convert.sequences import Rows, Sequence, enumerate_, range_, rows, zip_
 from opstep.convert.state import is_tensor, state
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
@@ -25,17 +38,84 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if special is not None:
         args = tuple(map(as_variables, args))
         if any(isinstance(each, Variable | Sequence) for each in _flat(args)):
-            return special(*args, **kwargs)
+            return _born(special(*args, **kwargs), function)
     elif _of_numpy(function) and any(map(is_tensor, (*args, *kwargs.values()))):
         name = getattr(function, "__name__", "this function")
         raise error_here(
             f"NumPy's {name} works on arrays, but is given a tensor of the program: use the "
             "function of opstep.layers"
         )
-    result = callable_for(function)(*args, **kwargs)
-    if state.regions and isinstance(function, type):
+    if isinstance(getattr(function, "__self__", None), str):
+        for each in (*args, *kwargs.values()):
+            if is_tensor(each):
+                raise unwritable(each)
+    if state.regions:
+        _check_changes(function, args, kwargs)
+    return _born(callable_for(function)(*args, **kwargs), function)
+
+
+def _born(result: Any, function: Any) -> Any:
+    """What was made here may be changed here."""
+    if state.regions and (isinstance(function, type) or function is iter):
         state.regions[-1].born.append(result)
     return result
+
+
+# --- what Python keeps
+
+_CHANGEABLE = (MutableSequence, MutableSet, MutableMapping, np.ndarray)
+# Methods that only those have that can be changed.
+_CHANGES = {
+    name
+    for more, less in ((MutableSequence, Sized), (MutableSet, Set), (MutableMapping, Mapping))
+    for name in set(dir(more)) - set(dir(less))
+} | {
+    *("sort", "update", "difference_update", "intersection_update"),
+    *("symmetric_difference_update", "appendleft", "extendleft", "popleft", "rotate"),
+    *("subtract", "move_to_end", "put", "partition", "resize", np.ndarray.fill.__name__),
+}
+# Functions that change what they are given first.
+_CHANGING = {
+    *(setattr, delattr, next, heapq.heappush, heapq.heappop, heapq.heapify, heapq.heapreplace),
+    *(heapq.heappushpop, bisect.insort_left, bisect.insort_right, np.copyto, np.put, np.place),
+}
+
+
+def writes(target: Any) -> Any:
+    """The object whose attribute or element is about to be set."""
+    if not state.regions or isinstance(target, Variable):
+        return target
+    region = state.regions[-1]
+    if not any(each is target for each in region.born):
+        raise error_here(
+            f"{text(target)} from outside is changed inside the {region.what}, which depends on a "
+            "tensor, and Python would do so just once, whatever the program does: give names new "
+            "values, keep what you collect in a tensor, or go through a range of known length"
+        )
+    return target
+
+
+def changes(target: Any, name: str) -> bool:
+    """Does that method change what can be changed?"""
+    if isinstance(target, Iterator) and name in ("__next__", "send"):
+        return True
+    return isinstance(target, _CHANGEABLE) and name in _CHANGES
+
+
+def _check_changes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    owner = getattr(function, "__objclass__", None)
+    of_a_class = isinstance(owner, type) and args and changes(args[0], function.__name__)
+    try:
+        changing = bool(args) and function in _CHANGING
+    except TypeError:  # not hashable
+        changing = False
+    if of_a_class or changing:
+        writes(args[0])
+    bound = getattr(function, "__self__", None)
+    if bound is not None and changes(bound, getattr(function, "__name__", "")):
+        writes(bound)
+    if isinstance(kwargs.get("out"), np.ndarray):
+        writes(kwargs["out"])
 
 
 def callable_for(function: Any) -> Any:
@@ -120,6 +200,37 @@ def _written(*args: Any, **_: Any) -> None:
         print(*words)
 
 
+def unwritable(x: Variable | None) -> Exception:
+    what = "a range of tensors" if x is None else f"'{x.name}'"
+    return error_here(
+        f"{what} is known only when the program runs, so that no text can be made of it now: "
+        "print it, as in print('x', x), or return it and make the text outside"
+    )
+
+
+def _in_words(*args: Any, **_: Any) -> Any:
+    raise unwritable(next((each for each in _flat(args) if is_tensor(each)), None))
+
+
+def _through(plain: Any) -> Any:
+    """What goes through its first argument while the program is built."""
+
+    def go(items: Any, *more: Any, **options: Any) -> Any:
+        return plain(_items(items), *more, **options)
+
+    return go
+
+
+def _items(x: Any) -> Any:
+    if isinstance(x, Sequence):
+        return list(x)
+    return rows(x) if is_tensor(x) else x
+
+
+def _mapped(function: Any, *items: Any) -> Any:
+    return map(lambda *each: call(function, *each), *map(_items, items))
+
+
 def _extreme(larger: bool) -> Any:
     def choose(*args: Any, **options: Any) -> Any:
         given = list(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
@@ -186,6 +297,9 @@ _SPECIAL: dict[Any, Any] = {
     builtins.max: _extreme(True),
     builtins.min: _extreme(False),
     builtins.isinstance: _is_instance,
+    **{each: _through(each) for each in (list, tuple, iter, reversed, sum)},
+    builtins.map: _mapped,
+    **dict.fromkeys((str, repr, format), _in_words),
     builtins.any: _of_each("any"),
     builtins.all: _of_each("all"),
 }

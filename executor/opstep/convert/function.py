@@ -88,7 +88,11 @@ def _compiled(source: Source, code: CodeType) -> CodeType:
     # Its free names are those of a function around it.
     names = [*code.co_freevars, RUNTIME]
     outer = ast.parse(f"def {RUNTIME}_around({', '.join(names)}): pass")
-    outer.body[0].body = [inner]  # type: ignore[attr-defined]
+    # It is no name there itself: one that it calls itself by is the module's.
+    body: list[ast.stmt] = [inner]
+    if isinstance(inner, ast.FunctionDef) and inner.name not in names:
+        body.insert(0, ast.Global([inner.name]))
+    outer.body[0].body = body  # type: ignore[attr-defined]
     ast.copy_location(outer.body[0], node)
     ast.fix_missing_locations(outer)
     flags = code.co_flags & _FUTURE

@@ -51,9 +51,12 @@ class Loop:
         self._before: tuple[Any, ...] = ()
         self._values: tuple[Any, ...] = ()
 
-    def go(self, test: Any) -> bool:
-        """Is there another turn to go through?"""
+    def go(self, test: Any, named: dict[str, Any] | None = None) -> bool:
+        """Is there another turn to go through? `named` are the values that the test gave names."""
         if self._part is not None:
+            if named:
+                pairs = zip(self._names, self._values, strict=True)
+                self._values = tuple(named.get(name, value) for name, value in pairs)
             return self._close(test)
         test = as_variables(test)
         if not is_tensor(test):
@@ -101,7 +104,7 @@ class Loop:
         assert self._start is not None
         self._base = self._program.unique_name(ops.while_.type)
         self._going = ops.assign(self._start, out=f"{self._base}.going", name=f"{self._base}.test")
-        self._labels: dict[str, int] = {}
+        self._labels = {"going", "test"}
         self._carried = [
             self._handed(name, value) for name, value in zip(self._every, self._before, strict=True)
         ]
@@ -136,9 +139,12 @@ class Loop:
     def _label(self, name: str) -> str:
         """What a carried variable is called."""
         plain = name.removeprefix(FLAG).removeprefix(f"{RUNTIME}_")
-        number = self._labels.get(plain, 0)
-        self._labels[plain] = number + 1
-        return f"{self._base}.{plain}_{number}" if number else f"{self._base}.{plain}"
+        label, number = plain, 0
+        while label in self._labels:
+            number += 1
+            label = f"{plain}_{number}"
+        self._labels.add(label)
+        return f"{self._base}.{label}"
 
     def _copy(self, value: Any, kind: Kind, label: str) -> Variable:
         if isinstance(value, Variable):
@@ -299,7 +305,7 @@ class Each(Loop):
         self._turn = 0
         self._item: Any = None
 
-    def go(self, test: Any) -> bool:
+    def go(self, test: Any, named: dict[str, Any] | None = None) -> bool:
         if self._part is not None:
             self._next = self._index + 1
             return self._close(_both(test, self._next < self._length))

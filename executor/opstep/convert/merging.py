@@ -104,7 +104,9 @@ def text(value: Any) -> str:
     kind = kind_of(value)
     if kind is None:
         name = type(value).__name__
-        if isinstance(value, tuple | list | dict | set | str | np.ndarray):
+        if isinstance(value, str):
+            return f"the str {value!r}" if len(value) < 30 else "a str"
+        if isinstance(value, tuple | list | dict | set | np.ndarray):
             return f"a {name}"
         return "None" if value is None else f"an object of class {name}"
     return str(kind) if isinstance(value, Operators) else repr(value)

@@ -111,7 +111,7 @@ def _check_outer_names(function: ast.FunctionDef, file: str) -> None:
             if isinstance(name, ast.Name)
             and not isinstance(name.ctx, ast.Load)
             and name.id in each.names
-            and name.lineno > each.lineno
+            and (name.lineno, name.col_offset) > (each.lineno, each.col_offset)
         ]
         if writes:
             raise error_at(

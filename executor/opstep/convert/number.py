@@ -1,7 +1,8 @@
 """A Python number that depends on a tensor: it keeps Python's arithmetic inside of a program.
 
 Line by line `i` in `i = i + 1` is an int and takes the dtype of the tensor that it meets. So does a
-`Number`: int64, float64 or bool among its like, cast where it meets a tensor.
+`Number`: int64, float64 or bool among its like, cast where it meets a tensor. Where Python raises,
+as for 1 / 0, or takes ever longer ints, a program goes on with what those dtypes give.
 """
 
 from __future__ import annotations
@@ -50,8 +51,28 @@ class Number(Variable):
     def item(self) -> Number:
         return self
 
-    # Comparisons are needed beside a hash, which Python takes away with them.
-    __hash__ = Variable.__hash__
+    def __eq__(self, other: object) -> bool:
+        # Converted code compares with `branches.compare`; this is Python's own, as in a `case`.
+        if is_number(other):
+            self._not_known()
+        return self is other
+
+    def __hash__(self) -> int:
+        self._not_known()  # as the key of a dict
+
+    def __round__(self, digits: Any = None) -> Number:
+        if digits is not None:
+            raise error_here(
+                "round() to a number of digits is not there for what is known only when the "
+                "program runs: round what it returns, outside"
+            )
+        return self if self.dtype == INT else to_number(ops.round(cast(self, FLOAT)), INT)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
 
 
 def is_number(value: Any) -> bool:
@@ -82,7 +103,7 @@ def cast(number: Any, dtype: str) -> Variable:
 
 def to_number(x: Variable, dtype: str | None = None) -> Number:
     """What float(x), int(x), bool(x) or x.item() is in a program."""
-    plain = x.tensor() if isinstance(x, Number) else x
+    plain = given = x.tensor() if isinstance(x, Number) else x
     if any(size not in (1, None) for size in plain.shape):
         sizes = list(plain.shape)
         raise error_here(
@@ -98,6 +119,10 @@ def to_number(x: Variable, dtype: str | None = None) -> Number:
         return Number.of(ops.not_equal(plain, 0))
     if plain.dtype != dtype:
         plain = ops.cast(plain, to=dtype)
+    if plain.dtype == FLOAT and not isinstance(x, Number):
+        # Python's numbers take no part in gradients.
+        plain = ops.assign(plain) if plain is given else plain
+        plain.stop_gradient = True
     return Number.of(plain)
 
 
@@ -132,16 +157,35 @@ def _binary(name: str) -> Any:
             dtype = FLOAT
         elif name not in _LOGIC:
             dtype = wider(dtype, INT)
+        elif dtype != BOOL:
+            _no_bits()
+        if dtype == FLOAT and name in ("__floordiv__", "__rfloordiv__"):
+            x, y = cast(self, dtype), cast(other, dtype)
+            return Number.of(_floor_div(*((x, y) if name == "__floordiv__" else (y, x))))
         return Number.of(plain(cast(self, dtype), cast(other, dtype)))
 
     operate.__name__ = name
     return operate
 
 
+def _floor_div(x: Variable, y: Variable) -> Variable:
+    """As Python's floats: 1.0 // 0.1 is 9.0, though 1.0 / 0.1 is 10.0."""
+    return ops.round(ops.div(ops.sub(x, ops.mod(x, y)), y))
+
+
+def _no_bits(*_: Any) -> Any:
+    raise error_here(
+        "programs have no ops on the bits of a number that is known only when they run: use '*', "
+        "'//' and '%' in place of shifts and masks"
+    )
+
+
 def _unary(name: str) -> Any:
     plain = getattr(Operators, name)
 
     def operate(self: Number) -> Number:
+        if name == "__invert__" and self.dtype == INT:
+            return -1 - self  # type: ignore[no-any-return]
         dtype = self.dtype if name == "__invert__" else wider(self.dtype, INT)
         return Number.of(plain(cast(self, dtype)))
 
@@ -153,3 +197,5 @@ for _name in (*_ARITHMETIC, *_DIVISION, *_COMPARISONS, *_LOGIC):
     setattr(Number, _name, _binary(_name))
 for _name in ("__neg__", "__abs__", "__invert__"):
     setattr(Number, _name, _unary(_name))
+for _name in ("__lshift__", "__rlshift__", "__rshift__", "__rrshift__"):
+    setattr(Number, _name, _no_bits)

@@ -16,11 +16,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from opstep.convert.expressions import Expressions
+from opstep.convert.expressions import Expressions, names_now
 from opstep.convert.jumps import RUNTIME, at, without_jumps
 from opstep.convert.names import arguments, contains_yield, stored, written_first
 
-_SPLIT = (ast.If, ast.For, ast.While)
+_SPLIT = (ast.If, ast.For, ast.While, ast.BoolOp, ast.IfExp, ast.Compare)
 
 
 def rewrite(node: ast.FunctionDef | ast.Lambda, owner: str) -> None:
@@ -91,7 +91,7 @@ class Statements(Expressions):
     def visit_If(self, node: ast.If) -> Any:
         names = sorted(stored([*node.body, *node.orelse]) | stored([node.test]))
         part = self._temp()
-        test = self.visit(node.test)
+        test = self.test(node.test)
         begin = self._stmt(
             f"{part} = {RUNTIME}.branch(0, {tuple(names)!r}, {node.lineno}, {_tuple(names)})", node
         )
@@ -109,7 +109,7 @@ class Statements(Expressions):
         return [begin, loop]
 
     def visit_While(self, node: ast.While) -> Any:
-        return self._loop(node, f"{RUNTIME}.loop()", [], self.visit(node.test))
+        return self._loop(node, f"{RUNTIME}.loop()", [], self.test(node.test))
 
     def visit_For(self, node: ast.For) -> Any:
         part = self._temp()
@@ -144,7 +144,7 @@ class Statements(Expressions):
             node,
         )
         assert isinstance(loop, ast.While) and isinstance(loop.test, ast.Call)
-        loop.test.args = [test]
+        loop.test.args = [test, at(names_now(test_names), node)]
         loop.body[1:2] = self.block([*first, *node.body])
         end = self._stmt(f"{_assign(names)}{part}.end({_tuple(names)})", node)
         return [begin, loop, end]
@@ -200,14 +200,14 @@ class Statements(Expressions):
         return [begin, node, self._stmt(f"{part}.end({node.lineno})", node)]
 
     def visit_Match(self, node: ast.Match) -> Any:
-        node.subject = self.visit(node.subject)
+        node.subject = self._call("subject", node.subject, self.visit(node.subject))
         for case in node.cases:
             case.guard = case.guard and self._call("plain", case.guard, self.visit(case.guard))
             case.body = self.block(case.body)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> Any:
-        part, test = self._temp(), self.visit(node.test)
+        part, test = self._temp(), self.test(node.test)
         keep = self._stmt(f"{part} = 0", node)
         keep.value = test  # type: ignore[attr-defined]
         check = self._stmt(
@@ -216,7 +216,7 @@ class Statements(Expressions):
         )
         assert isinstance(check, ast.If)
         if node.msg is not None:
-            message = self.visit(node.msg)
+            message = self.message(node.msg)
             check.body[0].value.args[1] = message  # type: ignore[attr-defined]
             check.orelse[0].msg = message  # type: ignore[attr-defined]
         return [keep, check]
@@ -226,7 +226,7 @@ class Statements(Expressions):
             return node
         part = self._temp()
         keep = self._stmt(f"{part} = 0", node)
-        keep.value = self.visit(node.exc)  # type: ignore[attr-defined]
+        keep.value = self.message(node.exc)  # type: ignore[attr-defined]
         raising = self._stmt(f"if not {RUNTIME}.fails({part}): raise {part}", node)
         assert isinstance(raising, ast.If)
         raising.body[0].cause = node.cause and self.visit(node.cause)  # type: ignore[attr-defined]

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    Mapping,
-    MutableMapping,
-    MutableSequence,
-    MutableSet,
-    Sequence,
-    Set,
-)
 from typing import Any
-
-import numpy as np
 
 from opstep import context, ops
 from opstep.convert.branches import (
@@ -29,6 +19,7 @@ from opstep.convert.branches import (
     free as free,
     held as held,
     left as left,
+    named as named,
     no as no,
     not_ as not_,
     otherwise as otherwise,
@@ -36,11 +27,11 @@ from opstep.convert.branches import (
     truth as truth,
     yes as yes,
 )
-from opstep.convert.calls import call as call
+from opstep.convert.calls import call as call, changes, unwritable, writes as writes
 from opstep.convert.errors import error_here
 from opstep.convert.loops import Each as each, Loop as loop
 from opstep.convert.managers import manager as manager
-from opstep.convert.merging import as_variables as value, text
+from opstep.convert.merging import as_variables as value
 from opstep.convert.number import BOOL, to_number
 from opstep.convert.sequences import rows, sequence_of
 from opstep.convert.state import Unset as unset, is_tensor as is_tensor, state
@@ -48,31 +39,10 @@ from opstep.variable import Variable
 
 __all__ = ["branch", "each", "loop"]
 
-_CHANGEABLE = (list, dict, set, bytearray, np.ndarray)
-# Methods that only those have that can be changed.
-_CHANGES = {
-    name
-    for more, less in ((MutableSequence, Sequence), (MutableSet, Set), (MutableMapping, Mapping))
-    for name in set(dir(more)) - set(dir(less))
-} | {"sort", "update", "difference_update", "intersection_update", "symmetric_difference_update"}
 _NOW = {"numpy", "tolist", "backward", "clear_gradient", "__array__"}
 
 
 # --- what Python keeps
-
-
-def writes(target: Any) -> Any:
-    """The object whose attribute or element is about to be set."""
-    if not state.regions or isinstance(target, Variable):
-        return target
-    region = state.regions[-1]
-    if not any(each is target for each in region.born):
-        raise error_here(
-            f"{text(target)} from outside is changed inside the {region.what}, which depends on a "
-            "tensor, and Python would do so just once, whatever the program does: give names new "
-            "values, keep what you collect in a tensor, or go through a range of known length"
-        )
-    return target
 
 
 def born(made: Any) -> Any:
@@ -84,7 +54,7 @@ def born(made: Any) -> Any:
 
 def grows(target: Any) -> None:
     """`target += ...` is about to come."""
-    if isinstance(read(target), _CHANGEABLE):
+    if changes(read(target), "__iadd__"):
         writes(target)
 
 
@@ -107,7 +77,7 @@ def method(target: Any, name: str) -> Any:
                 f"{name}() needs the value of '{target.name}' now, but it is there only when the "
                 "program runs: return the tensor and do that outside"
             )
-    elif state.regions and isinstance(target, _CHANGEABLE) and name in _CHANGES:
+    elif state.regions and changes(target, name):
         writes(target)
     return getattr(target, name)
 
@@ -145,6 +115,26 @@ def plain(test: Any) -> Any:
     return test
 
 
+def subject(given: Any) -> Any:
+    """What a `match` looks at."""
+    given = value(given)
+    if is_tensor(given):
+        raise error_here(
+            f"'{given.name}' is known only when the program runs, but a 'match' chooses while it "
+            "is built: use 'if' and 'elif'"
+        )
+    return given
+
+
+def formatted(given: Any) -> Any:
+    """What an f-string or `%` is about to write."""
+    given = value(given)
+    for part in given if isinstance(given, tuple) else (given,):
+        if is_tensor(part):
+            raise unwritable(part)
+    return given
+
+
 # --- what ends a run
 
 
@@ -160,6 +150,7 @@ def fails(error: Any) -> bool:
     kind = error if isinstance(error, type) else type(error)
     message = "" if isinstance(error, type) else str(error)
     never = ops.fill(shape=[], dtype=BOOL, value=False)
+    state.regions[-1].fails = True
     ops.assert_(never, message=f"{kind.__name__}: {message}" if message else kind.__name__)
     return True
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any
 
 from opstep import ops
 from opstep.convert.errors import error_here
@@ -19,14 +20,18 @@ class Sequence:
         """A Python number if it is known now."""
         raise NotImplementedError
 
-    def at(self, index: Number) -> Any:
+    def at(self, index: Any) -> Any:
         raise NotImplementedError
 
-    def __iter__(self) -> NoReturn:
-        raise error_here(
-            "how many items there are is known only when the program runs, so that Python cannot "
-            "make a list of them: use a 'for' statement, or a range of known length"
-        )
+    def __iter__(self) -> Iterator[Any]:
+        """For what Python goes through while the program is built."""
+        length = self.length()
+        if is_tensor(length):
+            raise error_here(
+                "how many items there are is known only when the program runs, so that Python "
+                "cannot make a list of them: use a 'for' statement, or a range of known length"
+            )
+        return map(self.at, builtins.range(length))
 
 
 class Rows(Sequence):
@@ -41,7 +46,9 @@ class Rows(Sequence):
             Number.of(ops.gather(ops.shape(self._x), _zero(), axis=0)) if known is None else known
         )
 
-    def at(self, index: Number) -> Variable:
+    def at(self, index: Any) -> Any:
+        if not is_tensor(index):
+            return self._x[index]
         return ops.gather(self._x, index.tensor(), axis=0)
 
 
@@ -58,7 +65,7 @@ class Steps(Sequence):
     def length(self) -> Any:
         return self._length
 
-    def at(self, index: Number) -> Any:
+    def at(self, index: Any) -> Any:
         steps = index if self._step == 1 else index * self._step
         return steps if not is_tensor(self._start) and self._start == 0 else steps + self._start
 
@@ -70,13 +77,13 @@ class Numbered(Sequence):
     def length(self) -> Any:
         return self._inner.length()
 
-    def at(self, index: Number) -> tuple[Any, Any]:
+    def at(self, index: Any) -> tuple[Any, Any]:
         return (index + self._start if self._start else index), self._inner.at(index)
 
 
 class Zipped(Sequence):
-    def __init__(self, inner: list[Sequence]) -> None:
-        self._inner = inner
+    def __init__(self, inner: list[Sequence], strict: bool) -> None:
+        self._inner, self._strict = inner, strict
 
     def length(self) -> Any:
         lengths = [each.length() for each in self._inner]
@@ -84,9 +91,11 @@ class Zipped(Sequence):
             raise error_here(
                 "zip goes through tensors of known sizes only: use one range for all of them"
             )
+        if self._strict and len(set(lengths)) > 1:
+            raise error_here(f"zip with strict=True is given {lengths} items: make them as many")
         return min(lengths)
 
-    def at(self, index: Number) -> tuple[Any, ...]:
+    def at(self, index: Any) -> tuple[Any, ...]:
         return tuple(each.at(index) for each in self._inner)
 
 
@@ -134,12 +143,14 @@ def zip_(*items: Any, strict: bool = False) -> Any:
             "zip of tensors and other things: make all of them tensors, with layers.stack, or go "
             "through range(n) and take their elements"
         )
-    return Zipped(known)
+    return Zipped(known, strict)
 
 
 def rows(x: Variable) -> list[Variable]:
     """All rows of a tensor, for what Python goes through while the program is built."""
-    if not x.shape or x.shape[0] is None:
+    if not x.shape:
+        raise error_here(f"'{x.name}' has no dimension to go through: it is one number")
+    if x.shape[0] is None:
         raise error_here(
             f"how many rows '{x.name}' has is not known while the program is built: go through it "
             "with a 'for' statement"

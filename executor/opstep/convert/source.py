@@ -8,7 +8,7 @@ import inspect
 import linecache
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opstep._core import Error
 from opstep.convert.errors import error_at
@@ -52,7 +52,7 @@ def source_of(function: FunctionType) -> Source:
         found = _functions(file, "".join(lines)).get(line, [])
     except SyntaxError:
         found = []
-    found = [each for each in found if _fits(each[0], code)]
+    found = _innermost([each for each in found if _fits(each[0], code)], code)
     if not found:
         raise error_at(
             f"'{name}' is no longer where it was in its file: start Python again", file, line
@@ -82,15 +82,42 @@ def _fits(node: Function, code: CodeType) -> bool:
         return False
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     arguments += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
+    if _number_of_arguments(code) != len(arguments):
+        return False
     if tuple(each.arg for each in arguments) != code.co_varnames[: len(arguments)]:
         return False
-    if not hasattr(code, "co_positions"):
-        return True
     # The instructions of a lambda lie within its body.
-    body = node.body
-    begin, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
-    places = [p for p in code.co_positions() if None not in p and p[3] != 0]
-    return all(begin <= (p[0], p[2]) and (p[1], p[3]) <= end for p in places)
+    begin, end = _extent(node)
+    return all(begin <= (p[0], p[2]) and (p[1], p[3]) <= end for p in _places(code))
+
+
+def _number_of_arguments(code: CodeType) -> int:
+    more = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + more
+
+
+def _places(code: CodeType) -> list[Any]:
+    """Where the instructions stand; none where Python does not tell."""
+    if not hasattr(code, "co_positions"):
+        return []
+    return [p for p in code.co_positions() if None not in p and p[3] != 0]
+
+
+def _extent(node: Function) -> tuple[Any, Any]:
+    body = node.body if isinstance(node, ast.Lambda) else node
+    return (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+
+
+def _innermost(found: list[_Found], code: CodeType) -> list[_Found]:
+    """Without those around another one: the instructions of these begin before it."""
+    if not _places(code):
+        return found
+    extents = [_extent(node) for node, _ in found]
+
+    def around(a: tuple[Any, Any]) -> bool:
+        return any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in extents)
+
+    return [each for each, own in zip(found, extents, strict=True) if not around(own)]
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,8 @@ class Region:
         self.what, self.drop = what, drop
         # What was made in it may be changed in it.
         self.born: list[Any] = []
+        # Does it always end with an error?
+        self.fails = False
 
 
 class State(threading.local):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from types import FunctionType, MethodType
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,15 +18,15 @@ import numpy as np
 from opstep import _core, ops
 from opstep.context import _context, program_guard
 from opstep.convert.calls import call
-from opstep.convert.errors import error_here
-from opstep.convert.function import converted
+from opstep.convert.errors import error_at, error_here
+from opstep.convert.function import _LIBRARIES, converted
 from opstep.convert.merging import kind_of, mapped
 from opstep.convert.number import Number
 from opstep.convert.state import Unset
-from opstep.convert.trace import Trace
-from opstep.executor import CompiledProgram, Executor, Scope, compile, global_scope
+from opstep.convert.trace import Trace, recording
+from opstep.executor import CompiledProgram, Scope, compile, global_scope
 from opstep.imperative.layer import Layer
-from opstep.imperative.mode import _seeds, no_grad
+from opstep.imperative.mode import no_grad
 from opstep.imperative.programs import layers_of
 from opstep.imperative.value import Value, to_variable
 from opstep.layers import data
@@ -61,10 +64,16 @@ class _Graph:
     def __init__(self, program: ConvertedProgram, result: Any, trace: Trace) -> None:
         self.program = program
         self._result = result
-        layers = layers_of(program).parts
+        layers = list(layers_of(program).parts)
+        tree = [each for layer in layers for _, each in layer._tree()]
+        self._training = weakref.WeakKeyDictionary({each: each.training for each in tree})
         self.values = [value for value, _ in trace.values.values()]
         self.values += [value for layer in layers for value in layer._values.values()]
         self._callable: CompiledProgram | None = None
+
+    def fits(self) -> bool:
+        """Are its layers in the modes that it was made for?"""
+        return all(layer.training == was for layer, was in self._training.items())
 
     def run(self, arrays: list[np.ndarray], scope: Scope) -> Any:
         """The function's result, with arrays for tensors."""
@@ -80,6 +89,30 @@ class _Graph:
             return array.item() if isinstance(leaf, Number) else array
 
         return mapped(fill, self._result)
+
+
+class _Kept:
+    """The programs of a function, or of a method of one object."""
+
+    def __init__(self) -> None:
+        self.scope = Scope()
+        self.graphs: dict[Any, list[_Graph]] = {}
+        self.lock = threading.RLock()
+
+    def find(self, key: Any) -> _Graph | None:
+        every = self.graphs.pop(key, None)
+        if every is None:
+            return None
+        self.graphs[key] = every  # the last one is the newest
+        return next((each for each in every if each.fits()), None)
+
+    def add(self, key: Any, graph: _Graph) -> None:
+        self.graphs.setdefault(key, []).append(graph)
+        if sum(map(len, self.graphs.values())) > _KEPT:
+            oldest = next(iter(self.graphs))
+            del self.graphs[oldest][0]
+            if not self.graphs[oldest]:
+                del self.graphs[oldest]
 
 
 class Converted:
@@ -105,14 +138,17 @@ class Converted:
                 "call it from one"
             )
         called = function.forward if isinstance(function, Layer) else function
-        self._signature = inspect.signature(called)
+        self._begin(function, inspect.signature(called), _Kept())
+
+    def _begin(self, function: Any, signature: inspect.Signature, kept: _Kept) -> None:
+        self._signature, self._kept = signature, kept
         self.function = function
         """What was converted, for a call line by line."""
-        self.scope = Scope()
+        self.scope = kept.scope
         """The values of the programs, over the same memory as those of layers."""
-        self._graphs: dict[Any, _Graph] = {}
-        self._bound: weakref.WeakKeyDictionary[Any, Converted] = weakref.WeakKeyDictionary()
-        self._lock = threading.RLock()
+        # By the id of an object whose method it is; the object is not kept.
+        self._of_objects: dict[int, tuple[weakref.ref[Any], _Kept]] = {}
+        self._method_signature: inspect.Signature | None = None
         if not isinstance(function, Layer):
             functools.update_wrapper(self, function)
 
@@ -124,7 +160,7 @@ class Converted:
             return call(self.function, *args, **kwargs)
         graph = self._graph(leaves)
         values = [v for v in leaves.tensors if isinstance(v, Value)]
-        if _context.imperative and _recording() and _any_gradient([*values, *graph.values]):
+        if _context.imperative and recording() and _any_gradient([*values, *graph.values]):
             # Line by line the tape sees each op; results are the same bits.
             return self.function(*args, **kwargs)
         result = graph.run([np.asarray(v) for v in leaves.tensors], self.scope)
@@ -141,12 +177,29 @@ class Converted:
     def __get__(self, instance: Any, owner: type | None = None) -> Converted:
         if instance is None:
             return self
-        with self._lock:
-            bound = self._bound.get(instance)
-            if bound is None:
-                method = MethodType(self.function, instance)
-                bound = self._bound[instance] = Converted(method)
+        method = MethodType(self.function, instance)
+        if self._method_signature is None:
+            self._method_signature = inspect.signature(method)
+        bound = Converted.__new__(Converted)
+        bound._begin(method, self._method_signature, self._kept_of(instance))
         return bound
+
+    def _kept_of(self, instance: Any) -> _Kept:
+        key, every = id(instance), self._of_objects
+        with self._kept.lock:
+            found = every.get(key)
+            if found is None or found[0]() is not instance:
+                try:
+                    seen = weakref.ref(instance, lambda _: every.pop(key, None))
+                except TypeError:
+                    name = getattr(self.function, "__name__", "the method")
+                    raise error_here(
+                        f"the programs of '{name}' are kept for as long as its object, but "
+                        f"class {type(instance).__name__} does not tell when that ends: add "
+                        "'__weakref__' to its __slots__"
+                    ) from None
+                found = every[key] = seen, _Kept()
+        return found[1]
 
     def __repr__(self) -> str:
         return f"<to_graph of {getattr(self.function, '__name__', self.function)!r}>"
@@ -166,16 +219,18 @@ class Converted:
         """Called with variables: added to their program."""
         if _context.trace is not None:
             return call(self.function, *args, **kwargs)
-        with Trace(program, program._scope or global_scope(), own=False).entered():
+        trace = Trace(program, program._scope or global_scope(), own=False)
+        with _ending(), trace.entered():
             return call(self.function, *args, **kwargs)
 
     def _graph(self, leaves: _Arguments) -> _Graph:
         key = (leaves.key, _modes(self.function))
-        with self._lock:
-            found = self._graphs.pop(key, None) or self._build(leaves)
-            self._graphs[key] = found  # the last one is the newest
-            if len(self._graphs) > _KEPT:
-                del self._graphs[next(iter(self._graphs))]
+        with self._kept.lock:
+            found = self._kept.find(key) if leaves.known else None
+            if found is None:
+                found = self._build(leaves)
+                if leaves.known:
+                    self._kept.add(key, found)
         return found
 
     def _build(self, leaves: _Arguments) -> _Graph:
@@ -185,34 +240,20 @@ class Converted:
         program.startup = Program(f"{name}_startup")
         program._scope = self.scope
         trace = Trace(program, self.scope, own=True)
-        # The seeds of new parameters go on from those of imperative mode.
-        program.random_seed, program._seeds_given = _seeds.random_seed, _seeds._seeds_given
+        trace.seed()
         around = _context.layer, _context.names, _context.building
         _context.layer, _context.names, _context.building = None, "", None
         try:
-            with program_guard(program, program.startup), trace.entered():
+            with _ending(), program_guard(program, program.startup), trace.entered():
                 program.feeds, args, kwargs = leaves.declared()
                 result = call(self.function, *args, **kwargs)
                 result, program.fetches = _named(program, result)
         finally:
             _context.layer, _context.names, _context.building = around
-        self._fill(program)
-        return _Graph(program, result, trace)
-
-    def _fill(self, program: ConvertedProgram) -> None:
-        """First values for what has none; what layers have is shared with them."""
-        held = program.startup.global_block().vars.values()
-        missing = [v.name for v in held if v.persistable and v.name not in self.scope]
-        if missing:
-            Executor().run(program.startup.prune(missing), scope=self.scope)
-        program.startup = program._startup = Program(f"{program.name}_startup")
+        trace.fill(program.startup)
+        program.startup = program._startup = Program(f"{name}_startup")
         program.startup._scope = self.scope
-        for layer, part in list(layers_of(program).parts.items()):
-            if part.names.keys() - layer._values.keys():
-                _seeds._seeds_given = program._seeds_given
-            layer._used |= bool(layer._values)
-            layer._share_with(program, self.scope)
-            layer._used = True
+        return _Graph(program, result, trace)
 
 
 class _Arguments:
@@ -220,6 +261,8 @@ class _Arguments:
 
     def __init__(self, bound: inspect.BoundArguments) -> None:
         self._bound = bound
+        self.known = True
+        """Does the key tell all that a program depends on?"""
         self.tensors: list[Any] = []
         self.variables: list[Variable] = []
         self._labels: list[str] = []
@@ -234,15 +277,19 @@ class _Arguments:
             self._labels.append(label)
             return (Spec, _core.dtype_name(value.dtype), tuple(value.shape))
         if isinstance(value, dict):
-            return (dict, *((key, self._key(v, f"{label}_{key}")) for key, v in value.items()))
+            inner = ((self._rest(k), self._key(v, f"{label}_{k}")) for k, v in value.items())
+            return (dict, *inner)
         if isinstance(value, tuple | list):
             inner = (self._key(v, f"{label}_{n}") for n, v in enumerate(value))
             return (type(value), *inner)
+        return self._rest(value)
+
+    def _rest(self, value: Any) -> Any:
         try:
-            hash(value)
-        except TypeError:
-            return (type(value), id(value))
-        return (type(value), value)
+            return _key_of(value, ())
+        except _Unknown:
+            self.known = False
+            return None
 
     def declared(self) -> tuple[list[Variable], tuple[Any, ...], dict[str, Any]]:
         """A feed for each tensor, and the arguments with these in their places."""
@@ -260,6 +307,113 @@ class _Arguments:
         for name, value in bound.arguments.items():
             bound.arguments[name] = mapped(declare, value)
         return feeds, bound.args, bound.kwargs
+
+
+class _Unknown(Exception):
+    """A value that may be another one at the next call, with nothing to tell that by."""
+
+
+class _Same:
+    """The key of one object. It is kept, so that no other one gets its id."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._of is other._of
+
+    def __hash__(self) -> int:
+        return id(self._of)
+
+
+_PLAIN = (int, bool, str, bytes, type(None), type(...), type(NotImplemented))
+_FIXED = (type, FunctionType, ModuleType, enum.Enum, np.dtype)
+_CONTAINERS = (list, set, frozenset)
+# Of a class that Python code defines.
+_HEAP_TYPE = 1 << 9
+
+
+def _key_of(value: Any, inside: tuple[int, ...]) -> Any:
+    """Equal for what a program need not be made anew for; `inside` are the objects around it."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return (kind, value)
+    if kind in (float, complex):
+        return (kind, repr(value))  # 0.0 == -0.0
+    if isinstance(value, np.generic):
+        return (kind, str(value.dtype), value.tobytes())
+    if isinstance(value, Layer):
+        return (_Same(value), *(layer.training for _, layer in value._tree()))
+    if isinstance(value, _FIXED) or any(_own(each) for each in kind.__mro__):
+        return _Same(value)
+    if kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType):
+        return _Same(value)  # no method, such as [].append
+    if id(value) in inside:
+        raise _Unknown
+    inside = (*inside, id(value))
+
+    def several(*values: Any) -> Any:
+        return (kind, *(_key_of(each, inside) for each in values))
+
+    if isinstance(value, tuple) or kind in _CONTAINERS:
+        return several(*value)
+    if kind is dict:
+        return several(*value.items())
+    if isinstance(value, slice | range):
+        return several(value.start, value.stop, value.step)
+    if isinstance(value, functools.partial):
+        return several(value.func, value.args, value.keywords)
+    if isinstance(value, MethodType):
+        return several(value.__func__, value.__self__)
+    if all(each is object or each.__flags__ & _HEAP_TYPE for each in kind.__mro__):
+        slots = {name for each in kind.__mro__ for name in _slots(each)}
+        if hasattr(value, "__dict__") or dataclasses.is_dataclass(kind):
+            held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+            held |= getattr(value, "__dict__", {})
+            one = () if dataclasses.is_dataclass(kind) else (_Same(value),)
+            return (kind, *one, several(*sorted(held.items(), key=lambda item: item[0])))
+    elif hasattr(value, "__dict__"):
+        raise _Unknown
+    hashed: Any = kind.__hash__
+    if hashed is object.__hash__:
+        raise _Unknown
+    try:
+        hash(value)
+    except TypeError:
+        raise _Unknown from None
+    return (kind, value, repr(value))
+
+
+def _own(kind: type) -> bool:
+    return kind.__module__.split(".")[0] == "opstep"
+
+
+def _slots(kind: type) -> list[str]:
+    names = kind.__dict__.get("__slots__", ())
+    names = [names] if isinstance(names, str) else list(names)
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """A recursion without end, in one sentence."""
+    try:
+        yield
+    except RecursionError as error:
+        place, trace = ("", 0), error.__traceback__
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if not file.startswith(_LIBRARIES):
+                place = file, trace.tb_lineno
+            trace = trace.tb_next
+        raise error_at(
+            "functions call each other deeper than Python allows: while a program is built both "
+            "sides of a condition on a tensor are gone through, so that a recursion that depends "
+            "on one does not end: write it as a loop",
+            *place,
+        ) from None
 
 
 def _named(program: Program, result: Any) -> tuple[Any, list[Variable]]:
@@ -298,12 +452,6 @@ def _modes(function: Any) -> Any:
     return (owner.training, *(layer.training for layer in owner.sublayers()))
 
 
-def _recording() -> bool:
-    before = _core.set_recording(False)
-    _core.set_recording(before)
-    return before
-
-
 def _any_gradient(values: list[Value]) -> bool:
     return any(not value.stop_gradient for value in values)
 
@@ -316,5 +464,13 @@ def to_graph(function: Callable[..., Any]) -> Converted:
     a tensor, in functions that it calls too. Called with variables it adds itself to their program;
     `.program(...)` gives the program without running it. In imperative mode, where a gradient
     will be wanted, it runs line by line, with the same results.
+
+    Python runs only while a program is made. What the function reads beside its arguments is read
+    then, once: globals, names of functions around it, attributes of objects such as `self` and of
+    layers, and the hooks of layers; what it does beside its result is done then, once. Later calls
+    see no change of those, but for the elements of values and parameters, which are shared, and
+    `train()` and `eval()` of the layers that it calls. An argument that is no tensor may change: a
+    program is made anew when its attributes have, and in each call for an object that cannot be
+    compared, such as a generator of random numbers.
     """
     return Converted(function)

@@ -12,14 +12,23 @@ from opstep.context import _context
 from opstep.convert.calls import callable_for
 from opstep.convert.function import converted
 from opstep.convert.state import new_state, unwinding
-from opstep.executor import Scope
+from opstep.executor import Executor, Scope
 from opstep.imperative import containers
+from opstep.imperative.mode import _seeds
+from opstep.imperative.programs import layers_of, values_in
 from opstep.operators import Operators
 from opstep.program import Program
 from opstep.variable import Variable
 
 if TYPE_CHECKING:
     from opstep.imperative.value import Value
+
+
+def recording() -> bool:
+    """Are gradients wanted of what runs now?"""
+    before = _core.set_recording(False)
+    _core.set_recording(before)
+    return before
 
 
 class Trace:
@@ -39,6 +48,31 @@ class Trace:
                 yield
         finally:
             _context.trace = before
+
+    def seed(self) -> None:
+        """The seeds of new parameters go on from those of imperative mode."""
+        self.program.random_seed = _seeds.random_seed
+        self.program._seeds_given = _seeds._seeds_given
+
+    def fill(self, startup: Program) -> None:
+        """First values for what has none; what layers have is shared with them."""
+        program, scope = self.program, self.scope
+        held = startup.global_block().vars.values()
+        missing = [v.name for v in held if v.persistable and v.name not in scope]
+        if missing:
+            Executor().run(startup.prune(missing), scope=scope)
+        for layer, part in list(layers_of(program).parts.items()):
+            if part.names.keys() - layer._values.keys():
+                _seeds._seeds_given = program._seeds_given
+            layer._used |= bool(layer._values)
+            layer._share_with(program, scope)
+            layer._used = True
+
+    def wants_gradient(self) -> bool:
+        """Does it use a value that may have a gradient?"""
+        values = [value for value, _ in self.values.values()]
+        values += values_in(self.program).values()
+        return any(not value.stop_gradient for value in values)
 
     def converted(self, function: Any) -> Any:
         """What a Layer calls in place of its `forward`."""

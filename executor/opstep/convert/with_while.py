@@ -15,12 +15,17 @@ from opstep.convert.loops import Loop
 from opstep.convert.merging import TRUTH, made, mapped
 from opstep.convert.number import Number
 from opstep.convert.state import is_tensor, unwinding
-from opstep.convert.trace import Trace
+from opstep.convert.trace import Trace, recording
 from opstep.executor import Executor, Scope
 from opstep.imperative.value import Value, to_variable
 from opstep.layers import data
 from opstep.ops import assign
 from opstep.program import Program
+
+_NO_GRADIENT = (
+    "no gradient flows through 'with while_' in imperative mode: use while_loop or Python's own "
+    "while, or put it into 'with imperative.no_grad()'"
+)
 
 
 class while_:
@@ -95,26 +100,34 @@ class while_:
         self._program, scope = Program("loop"), Scope()
         self._program._scope = scope
         self._feeds: dict[str, np.ndarray] = {}
+        self._recording = recording()
 
         def declare(value: Any) -> Any:
             if not isinstance(value, Value):
                 return value
-            if not value.stop_gradient:
-                raise error_here(
-                    "no gradient flows through 'with while_' in imperative mode: use while_loop, "
-                    "or Python's own while"
-                )
+            if not value.stop_gradient and self._recording:
+                raise error_here(_NO_GRADIENT)
             name = f"var_{len(self._feeds)}"
             self._feeds[name] = value.numpy()
             return data(name, value.shape, value.dtype)
 
-        self._undo.enter_context(program_guard(self._program, Program("loop_startup")))
-        self._undo.enter_context(Trace(self._program, scope, own=True).entered())
+        self._startup = Program("loop_startup")
+        self._trace = Trace(self._program, scope, own=True)
+        self._trace.seed()
+        self._undo.enter_context(program_guard(self._program, self._startup))
+        self._undo.enter_context(self._trace.entered())
+        if _context.layer is not None:
+            # In its forward: what the layer has is the program's too.
+            self._undo.callback(setattr, _context, "building", _context.building)
+            _context.building = self._program
         self.vars = tuple(mapped(declare, each) for each in self.vars)
 
     def _run(self, program: Program) -> tuple[Any, ...]:
         fetches: list[Any] = []
         mapped(lambda v: fetches.append(assign(v)) if is_tensor(v) else None, self.vars)
+        self._trace.fill(self._startup)
+        if self._recording and self._trace.wants_gradient():
+            raise error_here(_NO_GRADIENT)
         found = iter(Executor().run(program, self._feeds, fetches))
 
         def fill(value: Any) -> Any:

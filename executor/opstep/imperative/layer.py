@@ -158,6 +158,13 @@ class Layer(metaclass=_LayerType):
             value._name = _context.names + name
         return value
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a copy or pickle: the programs that it has joined are not taken along."""
+        return {name: part for name, part in self.__dict__.items() if name != "_programs"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _programs=WeakSet())
+
     def __repr__(self) -> str:
         return show.layer_text(self)
 
@@ -304,6 +311,8 @@ class Layer(metaclass=_LayerType):
         """Take over what `state_dict` gave. Layers that make their parameters at the first call
         must have been called."""
         own = dict(self._named_values())
+        counters = self._missing_counters(state, own)
+        own |= {name: value for name, (_, _, value) in counters.items()}
         for name in state.keys() - own.keys():
             near = _core.nearest(name, list(own))
             hint = f"; did you mean '{near}'?" if near else ""
@@ -322,8 +331,28 @@ class Layer(metaclass=_LayerType):
                 )
         for name, array in arrays.items():
             np.copyto(own[name].numpy(), array)
+            own[name]._written()
+        for layer, key, value in counters.values():
+            layer._values[key] = value
         for _, layer in self._tree():
             layer._used = True
+
+    def _missing_counters(
+        self, state: Mapping[str, Any], own: Mapping[str, Value]
+    ) -> dict[str, tuple[Layer, str, Value]]:
+        """Those of dropouts that have run in tests only: new ones, by their names in the state."""
+        made: dict[str, tuple[Layer, str, Value]] = {}
+        tree = [(prefix, layer) for prefix, layer in self._tree() if layer._used]
+        for name in state.keys() - own.keys():
+            if name.rpartition(".")[2] != "count" or np.shape(state[name]) != ():
+                continue
+            around = [each for each in tree if name.startswith(each[0].replace("/", "."))]
+            if around:
+                prefix, layer = max(around, key=lambda each: len(each[0]))
+                key = name[len(prefix) :]
+                full = self._scope(self._name) + prefix + key
+                made[name] = layer, key, Value(np.array(0, np.int64), name=full)
+        return made
 
     def share(self, scope: Scope | None = None) -> None:
         """Let the layer and the programs that it has joined use the same memory, in that scope:

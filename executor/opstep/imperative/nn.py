@@ -6,9 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from opstep import _core, layers
 from opstep._core import Error
+from opstep.context import _context
 from opstep.imperative.layer import _Simple
+from opstep.imperative.value import Value
 
 Sizes = int | Sequence[int]
 
@@ -128,4 +132,10 @@ class Dropout(_Simple):
         self._ratio, self._seed_given = ratio, seed
 
     def forward(self, x: Any) -> Any:
+        trace = _context.trace
+        if not self.training and (_context.imperative or (trace is not None and trace.own)):
+            # What training counts is loaded in a test too.
+            self._values.setdefault(
+                "count", Value(np.array(0, np.int64), name=f"{_context.names}count")
+            )
         return layers.dropout(x, self._ratio, not self.training, self._seed_given)
