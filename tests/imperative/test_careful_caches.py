@@ -18,17 +18,11 @@ def test_attributes_that_do_not_say_what_they_are() -> None:
     with imperative.guard():
         x = to_variable(np.zeros((2, 3, 4), "float32"))
         for perm in ((0, 1, 2), (2, 0, 1), (1, 2, 0)) * 3:
-            try:
-                turned = ops.transpose(x, perm=(i for i in perm))
-            except opstep.Error:
-                continue
+            turned = ops.transpose(x, perm=(i for i in perm))
             assert turned.shape == tuple((2, 3, 4)[i] for i in perm)
         for shape in ((4, 6), (6, 4), (24,), (2, 12)) * 3:
             view = memoryview(np.array(shape, "int64"))
-            try:
-                assert ops.reshape(x, shape=view).shape == shape
-            except opstep.Error as error:
-                assert "shape" in str(error)
+            assert ops.reshape(x, shape=view).shape == shape
 
 
 def test_an_array_that_is_read_only_is_copied(tmp_path: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import functools
 import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from opstep.context import _context, program_guard
 from opstep.convert.calls import call
 from opstep.convert.errors import error_at, error_here
 from opstep.convert.function import _LIBRARIES, converted
+from opstep.convert.keys import Unknown, key_of
 from opstep.convert.merging import kind_of, mapped
 from opstep.convert.number import Number
 from opstep.convert.state import Unset
@@ -286,8 +285,8 @@ class _Arguments:
 
     def _rest(self, value: Any) -> Any:
         try:
-            return _key_of(value, ())
-        except _Unknown:
+            return key_of(value, ())
+        except Unknown:
             self.known = False
             return None
 
@@ -307,93 +306,6 @@ class _Arguments:
         for name, value in bound.arguments.items():
             bound.arguments[name] = mapped(declare, value)
         return feeds, bound.args, bound.kwargs
-
-
-class _Unknown(Exception):
-    """A value that may be another one at the next call, with nothing to tell that by."""
-
-
-class _Same:
-    """The key of one object. It is kept, so that no other one gets its id."""
-
-    __slots__ = ("_of",)
-
-    def __init__(self, of: Any) -> None:
-        self._of = of
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._of is other._of
-
-    def __hash__(self) -> int:
-        return id(self._of)
-
-
-_PLAIN = (int, bool, str, bytes, type(None), type(...), type(NotImplemented))
-_FIXED = (type, FunctionType, ModuleType, enum.Enum, np.dtype)
-_CONTAINERS = (list, set, frozenset)
-# Of a class that Python code defines.
-_HEAP_TYPE = 1 << 9
-
-
-def _key_of(value: Any, inside: tuple[int, ...]) -> Any:
-    """Equal for what a program need not be made anew for; `inside` are the objects around it."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return (kind, value)
-    if kind in (float, complex):
-        return (kind, repr(value))  # 0.0 == -0.0
-    if isinstance(value, np.generic):
-        return (kind, str(value.dtype), value.tobytes())
-    if isinstance(value, Layer):
-        return (_Same(value), *(layer.training for _, layer in value._tree()))
-    if isinstance(value, _FIXED) or any(_own(each) for each in kind.__mro__):
-        return _Same(value)
-    if kind is BuiltinFunctionType and isinstance(value.__self__, ModuleType):
-        return _Same(value)  # no method, such as [].append
-    if id(value) in inside:
-        raise _Unknown
-    inside = (*inside, id(value))
-
-    def several(*values: Any) -> Any:
-        return (kind, *(_key_of(each, inside) for each in values))
-
-    if isinstance(value, tuple) or kind in _CONTAINERS:
-        return several(*value)
-    if kind is dict:
-        return several(*value.items())
-    if isinstance(value, slice | range):
-        return several(value.start, value.stop, value.step)
-    if isinstance(value, functools.partial):
-        return several(value.func, value.args, value.keywords)
-    if isinstance(value, MethodType):
-        return several(value.__func__, value.__self__)
-    if all(each is object or each.__flags__ & _HEAP_TYPE for each in kind.__mro__):
-        slots = {name for each in kind.__mro__ for name in _slots(each)}
-        if hasattr(value, "__dict__") or dataclasses.is_dataclass(kind):
-            held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-            held |= getattr(value, "__dict__", {})
-            one = () if dataclasses.is_dataclass(kind) else (_Same(value),)
-            return (kind, *one, several(*sorted(held.items(), key=lambda item: item[0])))
-    elif hasattr(value, "__dict__"):
-        raise _Unknown
-    hashed: Any = kind.__hash__
-    if hashed is object.__hash__:
-        raise _Unknown
-    try:
-        hash(value)
-    except TypeError:
-        raise _Unknown from None
-    return (kind, value, repr(value))
-
-
-def _own(kind: type) -> bool:
-    return kind.__module__.split(".")[0] == "opstep"
-
-
-def _slots(kind: type) -> list[str]:
-    names = kind.__dict__.get("__slots__", ())
-    names = [names] if isinstance(names, str) else list(names)
-    return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
 @contextmanager
