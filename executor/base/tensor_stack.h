@@ -1,17 +1,50 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/tensor.h"
 
 namespace opstep {
 
+// What all stacks of the process hold may take so many bytes: a loop that does not end would take
+// all memory.
+class StackMemory {
+ public:
+  static int64_t limit() { return limit_.load(std::memory_order_relaxed); }
+  static void set_limit(int64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+
+  static void Take(int64_t bytes) {
+    const int64_t now = used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (now <= limit()) [[likely]]
+      return;
+    Give(bytes);
+    Fail("what loops keep for their gradients has taken ", limit(),
+         " bytes, which is the limit: does the loop end? Let it take fewer turns, set "
+         "stop_gradient where no gradient is needed, or allow more with opstep.set_loop_memory");
+  }
+  static void Give(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+ private:
+  static inline std::atomic<int64_t> used_{0};
+  static inline std::atomic<int64_t> limit_{INT64_MAX};
+};
+
 // Copies of tensors, last in first out. Memory is kept for the next run.
 class TensorStack {
  public:
+  TensorStack() = default;
+  TensorStack(const TensorStack&) = delete;
+  ~TensorStack() { StackMemory::Give(held_); }
+
   void Push(const Tensor& value) {
+    const int64_t size = SizeOf(value);
+    StackMemory::Take(size);
+    held_ += size;
     if (depth_ == entries_.size()) entries_.emplace_back();
     Tensor& entry = entries_[depth_];
     if (!entry.owner || entry.type() != value.type()) entry = Tensor::Allocate(value.type());
@@ -26,12 +59,15 @@ class TensorStack {
     OPSTEP_CHECK(entry.type() == to.type(), "the saved value is ", entry.type().ToString(), " but ",
                  to.type().ToString(), " is expected");
     if (entry.bytes() > 0) std::memcpy(to.data, entry.data, entry.bytes());
+    held_ -= SizeOf(entry);
+    StackMemory::Give(SizeOf(entry));
   }
 
   // Memory that the latest run did not need is given back.
   void Clear() {
     if (entries_.size() > 2 * peak_ + 64) entries_.resize(2 * peak_);
     depth_ = peak_ = 0;
+    StackMemory::Give(std::exchange(held_, 0));
   }
   size_t depth() const { return depth_; }
 
@@ -57,9 +93,15 @@ class TensorStack {
   }
 
  private:
+  // With what the tensor itself takes, and the block that its memory is in.
+  static int64_t SizeOf(const Tensor& value) {
+    return static_cast<int64_t>(value.bytes() + sizeof(Tensor) + 128);
+  }
+
   std::vector<Tensor> entries_;
   size_t depth_ = 0;
   size_t peak_ = 0;
+  int64_t held_ = 0;
 };
 
 }  // namespace opstep

@@ -109,6 +109,16 @@ proto::VarDesc* Program::MutableVar(int block, std::string_view name) {
   return const_cast<proto::VarDesc*>(FindVar(block, name));
 }
 
+uint64_t Program::OwnerOf(const std::string& name) const {
+  const auto it = owners_.find(name);
+  return it == owners_.end() ? kOfProgram : it->second;
+}
+
+void Program::SetOwnerOf(const std::string& name, uint64_t owner) {
+  owners_[name] = owner;
+  ++version_;
+}
+
 proto::VarDesc& Program::CreateVar(int block, proto::VarDesc var) {
   OPSTEP_CHECK(!var.name().empty(), "a variable needs a name");
   OPSTEP_CHECK(

@@ -40,6 +40,13 @@ class Program {
   uint32_t id() const { return id_; }
   // Rises with every change.
   uint32_t version() const { return version_; }
+  // Whose the values of its persistable variables are in scopes; 0 = nobody's. Programs of one
+  // model have the same owner, and a variable may have another one than its program.
+  static constexpr uint64_t kOfProgram = UINT64_MAX;
+  uint64_t owner() const { return owner_.load(std::memory_order_relaxed); }
+  void set_owner(uint64_t owner) { owner_.store(owner, std::memory_order_relaxed); }
+  uint64_t OwnerOf(const std::string& name) const;
+  void SetOwnerOf(const std::string& name, uint64_t owner);
   // How often it has run.
   std::atomic<uint64_t>& runs() const { return runs_; }
 
@@ -80,6 +87,8 @@ class Program {
   uint32_t id_;
   uint32_t version_ = 0;
   mutable std::atomic<uint64_t> runs_{0};
+  std::atomic<uint64_t> owner_{0};
+  std::unordered_map<std::string, uint64_t> owners_;
   std::vector<std::unordered_map<std::string, int>> vars_;
   std::unordered_set<std::string> op_names_;
   std::unordered_map<std::string, uint32_t> strings_;

@@ -27,6 +27,7 @@ from opstep import (  # noqa: E402
     imperative,
     initializer,
     layers,
+    loop_memory,
     lr,
     metrics,
     notebook as _notebook,
@@ -56,6 +57,7 @@ from opstep.executor import (  # noqa: E402
 )
 from opstep.gradients import gradients  # noqa: E402
 from opstep.joining import chain, merge  # noqa: E402
+from opstep.loop_memory import get_loop_memory, set_loop_memory  # noqa: E402
 from opstep.machine import (  # noqa: E402
     GradientMachine,
     OutputModel,
@@ -108,6 +110,7 @@ __all__ = [
     "debug",
     "default_main_program",
     "default_startup_program",
+    "get_loop_memory",
     "get_num_threads",
     "global_scope",
     "gradient_machine",
@@ -135,6 +138,7 @@ __all__ = [
     "save_model",
     "save_params",
     "scope_guard",
+    "set_loop_memory",
     "set_num_threads",
     "to_graph",
     "updater",
@@ -144,4 +148,5 @@ __all__ = [
 
 _notebook._start()
 threads._start()
+loop_memory._start()
 debug._start()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from opstep.errors import error
 from opstep.operators import Operators
+from opstep.origins import names_in
 from opstep.variable import Variable
 
 
@@ -24,7 +25,7 @@ def append_backward(
             else f"append_backward takes a variable of a program, not {type(loss).__name__}"
         )
     program = loss.program
-    wanted = [p if isinstance(p, str) else p.name for p in parameters or ()]
+    wanted = names_in(program, parameters or (), "append_backward: no gradient for")
     block = program.current_block()
     pairs = program._core.append_backward(block.index, loss.name, wanted)
     return [(block.var(name), block.var(gradient)) for name, gradient in pairs]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from opstep import _core
+from opstep import _core, owners
 
 if TYPE_CHECKING:
     from opstep.convert.trace import Trace
@@ -80,6 +80,9 @@ class program_guard:
     imperative mode."""
 
     def __init__(self, main: Program, startup: Program | None = None) -> None:
+        for program in (main, startup):
+            if program is not None and not hasattr(program, "_core"):
+                raise _core.Error(f"program_guard takes programs, not a {type(program).__name__}")
         self.main, self.startup = main, startup
 
     def __enter__(self) -> None:
@@ -87,7 +90,9 @@ class program_guard:
         _context.main, _context.imperative = self.main, False
         if self.startup is not None:
             _context.startup = self.startup
-            self.main._startup = self.startup
+            if self.main._startup is not self.startup:
+                self.main._startup = self.startup
+                owners.join(self.main, self.startup)
 
     def __exit__(self, *_: object) -> None:
         _context.main, _context.startup, _context.imperative = self._before

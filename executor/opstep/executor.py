@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context, debug, ragged
+from opstep import _core, context, debug, owners, ragged
 from opstep._core import Error
 from opstep.errors import error
 from opstep.operators import Operators
+from opstep.origins import name_in, names_in
 from opstep.program import Program
 from opstep.variable import Variable
 
@@ -25,26 +26,35 @@ class Scope:
 
     def find(self, name: str | Variable) -> np.ndarray:
         """A copy of the value."""
-        return self._core.copy(_name(name))
+        return self._core.copy(self._name(name))
 
     def view(self, name: str | Variable) -> np.ndarray:
         """The value itself: writing to it changes what the next run sees."""
-        return self._core.view(_name(name))
+        return self._core.view(self._name(name))
 
     def set(self, name: str | Variable, value: Any) -> None:
         """Replace the value with a copy of `value`."""
-        self._core.set(_name(name), np.asarray(value))
+        self._core.set(self._name(name), np.asarray(value))
 
     def erase(self, name: str | Variable) -> bool:
         """Forget the value; was there one?"""
-        return self._core.erase(_name(name))
+        return self._core.erase(self._name(name))
 
     def names(self) -> list[str]:
         """The names of all values, sorted."""
         return sorted(self._core.names())
 
     def __contains__(self, name: str | Variable) -> bool:
+        if isinstance(name, Variable) and not owners.may_use(name.program, name.name, self):
+            return False  # another program's
         return self._core.has(_name(name))
+
+    def _name(self, item: str | Variable) -> str:
+        """The name of a value here; that of a variable must be its program's."""
+        name = _name(item)
+        if isinstance(item, Variable):
+            owners.check(item.program, name, self)
+        return name
 
 
 class _Current(threading.local):
@@ -94,22 +104,38 @@ class Executor:
     ) -> list[Any]:
         """Run the program once; gives the values of `fetch_list`, a `Ragged` of a ragged variable
         and an array of any other one."""
-        program = _default() if program is None else program
+        program = _default() if program is None else _checked(program, "exe.run")
         arrays: dict[str, np.ndarray] = {}
         for key, value in (feed or {}).items():
-            name = _name(key)
+            name = key if type(key) is str else name_in(program, key, "cannot feed")
             if type(value) is np.ndarray:
                 arrays[name] = value
             else:
                 arrays |= _arrays(program, name, value)
-        fetches = ragged.Fetches(program, _names(() if fetch_list is None else fetch_list))
+        wanted = () if fetch_list is None else fetch_list
+        fetches = ragged.Fetches(program, names_in(program, wanted, "cannot fetch"))
         scope = scope_for(program, scope)
         try:
+            fetched = self._core.run(program._core, arrays, fetches.names, scope._core)
+        except _core.ForeignValue:
+            owners.settle(program, scope)
             fetched = self._core.run(program._core, arrays, fetches.names, scope._core)
         except Error:
             ragged.check_fed(program, arrays)
             raise
         return fetches.values(fetched)
+
+
+def _checked(program: Any, what: str) -> Program:
+    if isinstance(program, Program):
+        return program
+    if isinstance(program, Variable):
+        name = program.name
+        raise error(
+            f"{what} takes a program first, and '{name}' is a variable: write "
+            f"exe.run(program, feed=..., fetch_list=['{name}'])"
+        )
+    raise error(f"{what} takes a program first, not a {type(program).__name__}")
 
 
 def _default() -> Program:
@@ -131,6 +157,7 @@ class CompiledProgram:
         self.program = program
         self.feeds = tuple(feeds)
         self.fetches = tuple(fetches)
+        self._scope = scope
         self._fetches = ragged.Fetches(program, list(fetches))
         # Ragged feeds whose companions are not fed on their own.
         self._ragged = {
@@ -166,12 +193,18 @@ class CompiledProgram:
             if type(value) is not np.ndarray:
                 value = _array(self.program, name, value)
             arrays.append(value)
-        return self._fetches.values(self._core(arrays))
+        try:
+            return self._fetches.values(self._core(arrays))
+        except _core.ForeignValue:
+            owners.settle(self.program, self._scope)
+            return self._fetches.values(self._core(arrays))
 
     def _from_positions(self, args: tuple[Any, ...], feeds: dict[str, Any]) -> dict[str, Any]:
         """A dict of feeds, or the values in the order of the feeds."""
         if len(args) == 1 and isinstance(args[0], Mapping):
-            given = {_name(key): value for key, value in args[0].items()}
+            given = {
+                name_in(self.program, key, "cannot feed"): value for key, value in args[0].items()
+            }
         elif len(args) <= len(self.feeds):
             given = dict(zip(self.feeds, args, strict=False))
         else:
@@ -195,8 +228,9 @@ def compile(
     scope: Scope | None = None,
 ) -> CompiledProgram:
     """The program as a function of its feeds, for loops in which every microsecond counts."""
-    program = _default() if program is None else program
-    feed_names, fetch_names = _names(feeds), _names(fetches)
+    program = _default() if program is None else _checked(program, "opstep.compile")
+    feed_names = names_in(program, feeds, "cannot feed")
+    fetch_names = names_in(program, fetches, "cannot fetch")
     block = program.global_block()
     for what, names in (("cannot feed", feed_names), ("cannot fetch", fetch_names)):
         for name in names:
@@ -207,13 +241,6 @@ def compile(
             raise Error(f"{what} '{name}': program '{program.name}' has no such variable{hint}")
     scope = scope_for(program, scope)
     return CompiledProgram(program, feed_names, fetch_names, scope)
-
-
-def _names(items: str | Variable | Sequence[str | Variable]) -> list[str]:
-    """The names of several variables, or of the only one."""
-    if isinstance(items, str | Variable):
-        items = [items]
-    return [_name(item) for item in items]
 
 
 def _name(item: str | Variable) -> str:
@@ -240,7 +267,7 @@ def _array(program: Program, name: str, value: Any) -> np.ndarray:
             f"cannot feed '{name}': the value has sequences of different lengths, but the variable "
             "has not; declare it with lod_level=1"
         )
-    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | Operators):
         return _from_dlpack(name, value)
     try:
         array = np.asarray(value)

@@ -8,6 +8,7 @@ from typing import Any
 from opstep import _core, context, ops
 from opstep._core import Error
 from opstep.imperative.value import Value
+from opstep.origins import names_in
 from opstep.variable import Variable
 
 
@@ -23,10 +24,13 @@ def gradients(
     if context.imperative():
         return grad(outputs, inputs, output_gradients, create_graph=True)
     wanted = _many(inputs)
+    named = [value for value in _many(outputs) if isinstance(value, Variable)]
+    if named and all(isinstance(value, Variable) for value in wanted):
+        names = names_in(named[0].program, wanted, "[gradients] no gradient for")
     total = _total(outputs, output_gradients, wanted, Variable)
     program = total.program
     block = program.current_block()
-    pairs = program._core.append_backward(block.index, total.name, [x.name for x in wanted])
+    pairs = program._core.append_backward(block.index, total.name, names)
     return [block.var(gradient) for _, gradient in pairs]
 
 

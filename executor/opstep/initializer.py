@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opstep import context, ops
+from opstep import context, errors, ops, owners
 from opstep._core import Error
 from opstep.program import Program, file_path
 from opstep.variable import Parameter, Variable
@@ -170,6 +170,18 @@ def add_startup_value(variable: Variable, initializer: Initializer, seed: int = 
         )
     shape, dtype = variable.shape, variable.dtype
     home = startup.global_block()
-    target = home.create_var(variable.name, shape, dtype, persistable=True)
+    owner = owners.owner_of(variable.program, variable.name)
+    if home.has_var(variable.name) and not isinstance(initializer, AlreadyFilled):
+        filled = home.var(variable.name)
+        if owner == owners.NOBODY and (filled.shape, filled.dtype) == (shape, dtype):
+            return  # its name says that it is shared
+        raise errors.error(
+            f"program '{startup.name}' fills '{variable.name}' for another program already: give "
+            f"program '{variable.program.name}' a startup program of its own, as in "
+            "program_guard(main, startup), or make it by clone(); to share the value, give the "
+            "layer the same name= in both"
+        )
+    target = home._create_var(variable.name, shape, dtype, persistable=True)
+    owners.set_owner(startup, variable.name, owner)
     with context.program_guard(startup):
         initializer.fill(shape, dtype, seed, name=f"{variable.name}.init", out=target)

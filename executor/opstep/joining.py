@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opstep import origins, owners
 from opstep._core import Error
-from opstep.executor import _name
+from opstep.origins import name_in
 from opstep.program import Program
 from opstep.variable import Variable
 
@@ -23,6 +24,7 @@ def merge(startup: Program, main: Program, name: str | None = None) -> Program:
         raise Error(f"program '{main.name}' cannot be merged with itself: give its startup program")
     merged = main._part(main._core.merged(startup._core, name or f"{main.name}_merged"))
     merged._startup = startup
+    owners.join(merged, startup)
     return merged
 
 
@@ -39,7 +41,10 @@ def chain(
     `second` whose name `first` has too get another one: `fc_0.out_1`.
     """
     _check("chain", first, second)
-    names = {_name(feed): _name(value) for feed, value in (connect or {}).items()}
+    names = {
+        name_in(second, feed, "cannot connect"): name_in(first, value, "cannot connect")
+        for feed, value in (connect or {}).items()
+    }
     return joined(first, second, names, False, name or f"{first.name}+{second.name}")
 
 
@@ -47,7 +52,10 @@ def joined(
     first: Program, second: Program, connect: Mapping[str, str], share: bool, name: str
 ) -> Program:
     """With `share`, what both have under one name must be the same and is there once."""
+    owners.check_shared(first, second)
     made = first._part(first._core.joined(second._core, connect, share, name))
+    owners.adopt(made, second)
+    origins.added(made, first, second)
     made._seeds_given = max(first._seeds_given, second._seeds_given)
     made._readers += second._readers
     return made

@@ -213,7 +213,7 @@ class ReaderLoop:
     def _kept(self, name: str, shape: Sequence[int | None] = (), dtype: str = "int64") -> Variable:
         assert self._program is not None
         home = self._program.global_block()
-        variable = home.create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+        variable = home._create_var(name, shape, dtype, persistable=True, stop_gradient=True)
         add_startup_value(variable, Constant(0))
         return variable
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context, tables
+from opstep import _core, context, owners, tables
 from opstep._core import Error
 from opstep.backward import append_backward
-from opstep.executor import Executor, Scope, _name, global_scope
+from opstep.executor import Executor, Scope, global_scope
 from opstep.joining import joined
 from opstep.model import _persistables
+from opstep.origins import accepts, name_in
 from opstep.program import Program
 from opstep.variable import Parameter, Variable
 
@@ -97,7 +98,7 @@ class GradientMachine:
 
     def model(self, output: OutputModel | Variable | str) -> OutputModel:
         """The covered model with this output."""
-        name = output.name if isinstance(output, OutputModel) else _name(output)
+        name = output.name if isinstance(output, OutputModel) else _among(self.models, output)
         for model in self.models:
             if model.name == name:
                 return model
@@ -111,7 +112,7 @@ class GradientMachine:
                 "a machine is fed a dict of names and values, "
                 f"not a {type(batch).__name__}: as in batch, end = reader()"
             )
-        fed = {_name(key): value for key, value in batch.items()}
+        fed = {_among(self.models, key): value for key, value in batch.items()}
         for name in fed:
             if name in self.connected:
                 raise Error(
@@ -181,6 +182,8 @@ def _add(program: Program, feed: Mapping[Any, Variable], wanted: list[str]) -> l
     connect = {name: value.name for name, value in feed.items()}
     for name, value in feed.items():
         connect |= _companions(program.global_block().var(name), value)
+    owners.check_shared(target, program)
+    owners.adopt(target, program)
     names = target._core.join_into(block.index, program._core, connect, wanted)
     return [block.var(name) for name in names]
 
@@ -208,7 +211,17 @@ def compose(
                 f"'{models[0].name}' and '{model.name}' keep their parameters in two scopes: make "
                 "both models with the same one"
             )
-    return GradientMachine(models, {_name(k): _name(v) for k, v in (connect or {}).items()})
+    pairs = (connect or {}).items()
+    return GradientMachine(models, {_among(models, k): _among(models, v) for k, v in pairs})
+
+
+def _among(models: tuple[OutputModel, ...], item: str | Variable) -> str:
+    """The name of a variable that one of the models has."""
+    if isinstance(item, Variable):
+        for model in models[:-1]:
+            if accepts(model.program, item):
+                return item.name
+    return name_in(models[-1].program, item, "a machine cannot take")
 
 
 def _part(output: Variable) -> Program:
@@ -221,6 +234,8 @@ def _part(output: Variable) -> Program:
 
 
 def _fill(part: Program, program: Program, scope: Scope) -> None:
+    for variable in _persistables(part):
+        owners.check(program, variable.name, scope)
     missing = [v.name for v in _persistables(part) if v.name not in scope]
     if not missing:
         return

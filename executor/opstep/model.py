@@ -8,9 +8,10 @@ import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opstep import _core, context, ops
+from opstep import _core, context, ops, owners
 from opstep._core import Error
-from opstep.executor import Scope, _default, _names, global_scope, scope_for
+from opstep.executor import Scope, _default, global_scope, scope_for
+from opstep.origins import names_in
 from opstep.program import _FILE_LIMIT, Program, file_path
 from opstep.variable import Parameter, Variable
 
@@ -51,7 +52,8 @@ def save_model(
     """
     program = _default() if program is None else program
     scope = scope_for(program, scope)
-    feed_names, fetch_names = _names(feeds), _names(fetches)
+    feed_names = names_in(program, feeds, "cannot save a model fed with")
+    fetch_names = names_in(program, fetches, "cannot save a model of")
     part = _inference(program, feed_names, fetch_names)
     home = file_path(directory)
     try:
@@ -65,7 +67,7 @@ def save_model(
         _drop_others(paths, part)
         _save_inside(os.path.abspath(paths[_PARAMETERS]), program, [v.name for v in kept])
     else:
-        _core.write_tensors(paths[_PARAMETERS], scope._core, list(_types(kept)))
+        _write(paths[_PARAMETERS], part, kept, scope)
     part.save(paths[_PROGRAM])
     _write_manifest(
         os.path.join(home, _MANIFEST),
@@ -101,7 +103,8 @@ def load_model(directory: Path, scope: Scope | None = None) -> Model:
             f"the model in '{file_path(directory)}' has no parameters yet: run the program that "
             "saves them"
         )
-    _core.read_tensors(path, scope._core, _types(_persistables(model.program)))
+    owners.enter(model.program, owners.new_owner(model.program))
+    _read(path, model.program, _persistables(model.program), scope)
     return model
 
 
@@ -113,28 +116,29 @@ def model_without_values(directory: Path) -> Model:
 def save_params(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
     """Write the values of the program's parameters to a safetensors file."""
     program = _default() if program is None else program
-    _write(path, program.parameters(), scope)
+    _write(path, program, program.parameters(), scope)
 
 
 def load_params(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
     """Put the program's parameters into the scope, from a safetensors file that has them all."""
     program = _default() if program is None else program
     scope = global_scope() if scope is None else scope
-    _read(path, program.parameters(), scope)
+    _read(path, program, program.parameters(), scope)
     _fill_others(program, scope, {p.name for p in program.parameters()})
 
 
 def save_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
     """Write all that training goes on from to a safetensors file: parameters, the optimizer's
     state, learning rates and other persistable variables."""
-    _write(path, _persistables(_default() if program is None else program), scope)
+    program = _default() if program is None else program
+    _write(path, program, _persistables(program), scope)
 
 
 def load_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
     """Put all that `save_checkpoint` wrote back into the scope."""
     program = _default() if program is None else program
     scope = global_scope() if scope is None else scope
-    _read(path, _persistables(program), scope)
+    _read(path, program, _persistables(program), scope)
     for flag in program._core.once_flags():  # the first values must not replace these
         scope.set(flag, True)
 
@@ -142,14 +146,21 @@ def load_checkpoint(path: Path, program: Program | None = None, scope: Scope | N
 # --- values -------------------------------------------------------------------------------------
 
 
-def _write(path: Path, variables: Iterable[Variable], scope: Scope | None) -> None:
+def _write(
+    path: Path, program: Program, variables: Sequence[Variable], scope: Scope | None
+) -> None:
     scope = global_scope() if scope is None else scope
+    for variable in variables:
+        owners.check(program, variable.name, scope)
     _core.write_tensors(file_path(path), scope._core, list(_types(variables)))
 
 
-def _read(path: Path, variables: Iterable[Variable], scope: Scope | None) -> None:
-    scope = global_scope() if scope is None else scope
+def _read(path: Path, program: Program, variables: Sequence[Variable], scope: Scope) -> None:
+    names = [variable.name for variable in variables]
+    for name in names:
+        owners.check(program, name, scope, file_path(path))
     _core.read_tensors(file_path(path), scope._core, _types(variables))
+    owners.claim(program, scope, names)
 
 
 def _fill_others(program: Program, scope: Scope, loaded: Container[str]) -> None:

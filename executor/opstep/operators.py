@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Union
 
+from opstep.errors import error
+
 # What may stand beside a variable in an expression.
 Operand = Union["Operators", int, float, bool]
 Axis = int | Sequence[int] | None
@@ -124,6 +126,58 @@ class Operators:
         """The same elements as x.reshape(2, -1) or x.reshape([2, -1])."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
         return _ops().reshape(self, shape=sizes)
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape)  # type: ignore[attr-defined]
+
+    def view(self, *shape: Any) -> Any:
+        """PyTorch's name of `reshape`."""
+        if len(shape) == 1 and not isinstance(shape[0], int | list | tuple):
+            raise error("view takes sizes: for another dtype say astype")
+        return self.reshape(*shape)
+
+    def flatten(self) -> Any:
+        """All elements in one dimension."""
+        return _ops().reshape(self, shape=[-1])
+
+    def transpose(self, *axes: Any) -> Any:
+        """With the axes in reverse order, in the given order, or with two of them exchanged."""
+        order = (
+            list(axes[0]) if len(axes) == 1 and isinstance(axes[0], list | tuple) else list(axes)
+        )
+        rank = self.ndim
+        if order == [0, 1] and rank == 2:
+            raise error(
+                "transpose(0, 1) leaves NumPy's axes as they are and exchanges PyTorch's: say "
+                "transpose() or .T to exchange them"
+            )
+        if len(order) == 2 and rank > 2:
+            one, other = (axis + rank if axis < 0 else axis for axis in order)
+            order = list(range(rank))
+            if not (0 <= one < rank and 0 <= other < rank):
+                raise error(f"there are no axes {axes} in {rank} dimensions")
+            order[one], order[other] = other, one
+        return _ops().transpose(self, perm=order) if order else _ops().transpose(self)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Where the largest element is, of all or along an axis."""
+        x, along = (self.flatten(), 0) if axis is None else (self, axis)
+        return _ops().arg_max(x, axis=along, keepdims=keepdims)
+
+    def std(self, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
+        """The standard deviation as in NumPy; PyTorch's is that with ddof=1."""
+        ops = _ops()
+        away = ops.sub(self, ops.reduce_mean(self, axes=axis, keepdims=True))
+        squares = ops.mul(away, away)
+        if not ddof:
+            return ops.sqrt(ops.reduce_mean(squares, axes=axis, keepdims=keepdims))
+        count = ops.div(
+            ops.reduce_sum(ops.add(ops.mul(squares, 0.0), 1.0), axes=axis, keepdims=keepdims), 1.0
+        )
+        total = ops.reduce_sum(squares, axes=axis, keepdims=keepdims)
+        return ops.sqrt(ops.div(total, ops.sub(count, float(ddof))))
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Any:
         return _ops().reduce_sum(self, axes=axis, keepdims=keepdims)

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from opstep import _core, context, ops
+from opstep import _core, context, elsewhere, ops, owners
 from opstep._core import Error
 from opstep.backward import append_backward
 from opstep.clipping import GradientClip
@@ -59,6 +59,10 @@ class Optimizer:
     """
 
     _counts_steps = False
+
+    def __new__(cls, *_: Any, **words: Any) -> Any:
+        elsewhere.check_words(cls.__name__, cls.__init__, words)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -240,13 +244,21 @@ class _Step:
         """A variable that starts as zeros and is as large as the parameter."""
         full = f"{self.name}.{name}"
         self._named.setdefault((parameter.name, name), full)
-        return self._persistable(full, parameter.shape, parameter.dtype)
+        owner = self.main._owners.get(parameter.name)  # of the parameter, if it has one
+        return self._persistable(full, parameter.shape, parameter.dtype, owner=owner)
 
     def _persistable(
-        self, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
+        self,
+        name: str,
+        shape: Sequence[int | None],
+        dtype: str,
+        value: float = 0.0,
+        owner: int | None = None,
     ) -> Variable:
         block = self.main.global_block()
-        variable = block.create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+        variable = block._create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+        if owner is not None:
+            owners.set_owner(self.main, name, owner)
         add_startup_value(variable, Constant(value))
         return variable
 

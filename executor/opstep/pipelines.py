@@ -280,11 +280,11 @@ def _results(mapped: tuple[Variable, list[tuple[str, Variable]]]) -> list[Field]
 # --- sources --------------------------------------------------------------------------------------
 
 
-def records(paths: Path | Sequence[Path]) -> Pipeline:
-    """The records of a record file, or of several (docs/records.md). What is damaged is left
-    out."""
-    names = _paths(paths)
-    return _of_files(ops.read_records, _core.open_records(names), paths=names)
+def records(paths: Path | Sequence[Path], damaged: str = "fail") -> Pipeline:
+    """The records of a record file, or of several (docs/records.md). Damage is an error;
+    `damaged="skip"` leaves damaged records out, and `opstep.records.left_out()` counts them."""
+    attrs = {"paths": _paths(paths), "damaged": damaged}
+    return _of_files(ops.read_records, _core.open_records(**attrs), **attrs)
 
 
 def npy(*paths: Path, **fields: Path | Sequence[Path]) -> Pipeline:

@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
-from opstep import _core, context
+from opstep import _core, context, origins, owners
 from opstep._core import Error
 from opstep.variable import Parameter, Variable
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Slot = Variable | str | Sequence[Variable | str]
 
 _numbers = itertools.count()
+_serials = itertools.count()
 # protobuf reads no more.
 _FILE_LIMIT = 2**31 - 1
 
@@ -175,7 +177,21 @@ class Block:
         stop_gradient: bool = False,
     ) -> Variable:
         """A new variable; a name that the block has already gives the variable that is there."""
-        name = name or self.program.unique_name("var")
+        given, name = name, name or self.program.unique_name("var")
+        made = self._create_var(name, shape, dtype, persistable, stop_gradient)
+        if given and persistable:
+            owners.set_owner(self.program, name, owners.NOBODY)
+        return made
+
+    def _create_var(
+        self,
+        name: str,
+        shape: Sequence[int | None],
+        dtype: Any,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+    ) -> Variable:
+        """The same for a name that is not the user's own word."""
         self.program._core.create_var(
             self.index, name, dtype, shape, persistable, False, False, stop_gradient
         )
@@ -190,10 +206,29 @@ class Block:
         trainable: bool = True,
         optimize_attr: Mapping[str, float] | None = None,
     ) -> Parameter:
-        """A new parameter, always in block 0; its initializer goes to the startup program."""
+        """A new parameter, always in block 0; its initializer goes to the startup program.
+
+        Programs that give a parameter the same name share its value in a scope.
+        """
+        owner = owners.NOBODY if name else None
+        name = name or self.program.unique_name("param")
+        return self._create_parameter(
+            name, shape, dtype, initializer, trainable, optimize_attr, owner
+        )
+
+    def _create_parameter(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any,
+        initializer: Initializer | None,
+        trainable: bool,
+        optimize_attr: Mapping[str, float] | None,
+        owner: int | None,
+    ) -> Parameter:
+        """The same; without an owner its value is the program's."""
         from opstep.initializer import add_initializer
 
-        name = name or self.program.unique_name("param")
         home = self.program.global_block()
         if home.has_var(name):
             found = home.var(name)
@@ -209,6 +244,8 @@ class Block:
         assert isinstance(parameter, Parameter)
         if optimize_attr:
             parameter.optimize_attr = optimize_attr
+        if owner is not None:
+            owners.set_owner(self.program, name, owner)
         add_initializer(parameter, initializer)
         return parameter
 
@@ -247,23 +284,18 @@ class Block:
             self.index,
             type,
             name or self.program.unique_name(type),
-            {slot: _names(value) for slot, value in (inputs or {}).items()},
-            {slot: _names(value) for slot, value in (outputs or {}).items()},
+            {slot: self._names(type, value) for slot, value in (inputs or {}).items()},
+            {slot: self._names(type, value) for slot, value in (outputs or {}).items()},
             dict(attrs or {}),
             position,
         )
         return Operator(self.program, made)
 
+    def _names(self, type: str, value: Slot) -> list[str]:
+        return origins.names_in(self.program, value, f"[{type}] cannot use")
+
     def __repr__(self) -> str:
         return f"<block {self.index} of program '{self.program.name}'>"
-
-
-def _names(value: Slot) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Variable):
-        return [value.name]
-    return [item if isinstance(item, str) else item.name for item in value]
 
 
 class Program:
@@ -271,9 +303,19 @@ class Program:
 
     def __init__(self, name: str | None = None) -> None:
         self._attach(_core.Program(name or f"program_{next(_numbers)}"))
+        owners.enter(self, owners.new_owner(self))
 
     def _attach(self, core: _core.Program) -> None:
         self._core = core
+        self._serial = next(_serials)
+        # Whose the values of its persistable variables are, and of those that differ.
+        self._owner = owners.NOBODY
+        self._owners: dict[str, int] = {}
+        # The programs that it was made from, and variables of others that name its own.
+        self._origins = origins.own_origin(self)
+        self._accepted: WeakSet[Variable] = WeakSet()
+        # Layers whose name the user gave: `name=`.
+        self._named_layers: set[str] = set()
         self._blocks: list[Block] = []
         self._current = 0
         self._counters: dict[str, int] = {}
@@ -389,7 +431,8 @@ class Program:
 
         With `filled`, what `merge` added to give parameters their first values is left out.
         """
-        return self._part(self._core.prune(_names(targets), name or f"{self.name}_pruned", filled))
+        names = origins.names_in(self, targets, "cannot prune to")
+        return self._part(self._core.prune(names, name or f"{self.name}_pruned", filled))
 
     def _part(self, core: _core.Program) -> Program:
         part = Program._from_core(core)
@@ -398,6 +441,9 @@ class Program:
         part._readers = list(self._readers)
         part._layers = self._layers and self._layers.copy()
         part._scope = self._scope
+        part._named_layers = set(self._named_layers)
+        owners.copy_owners(self, part)
+        origins.copied(self, part)
         return part
 
     def run(

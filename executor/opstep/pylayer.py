@@ -123,6 +123,10 @@ class PyLayer:
         """
         return inputs[0]
 
+    def __call__(self, *inputs: Any, name: str | None = None, **options: Any) -> Any:
+        """The same as `apply`."""
+        return self.apply(*inputs, name=name, **options)
+
     @classmethod
     def apply(cls, *inputs: Any, name: str | None = None, **options: Any) -> Any:
         """The results for runtime values, or in a program for variables. `options` are numbers,

@@ -121,16 +121,17 @@ class Lost:
 class Reader:
     """The records of a file, or of several with the same fields, one after the other.
 
-    Records keep the numbers that they were written with: `len` counts lost ones too, `[i]` of a
+    Damage is an error. With `damaged="skip"` what is intact is read and `lost` counts the rest:
+    records keep the numbers that they were written with, `len` counts lost ones too, `[i]` of a
     lost one is an error, and iterating leaves them out.
     """
 
-    def __init__(self, paths: Path | Sequence[Path]) -> None:
+    def __init__(self, paths: Path | Sequence[Path], damaged: str = "fail") -> None:
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
         if not given:
             raise Error("a Reader needs one path or more")
         self.paths = [file_path(path) for path in given]
-        self._files = [_core.RecordReader(path) for path in self.paths]
+        self._files = [_core.RecordReader(path, damaged) for path in self.paths]
         self.fields = _fields(self._files[0])
         for path, file in zip(self.paths, self._files, strict=True):
             if _fields(file) != self.fields:
@@ -178,6 +179,11 @@ class Reader:
 
     def _record(self, chunk: _core.RecordChunk, i: int) -> dict[str, np.ndarray]:
         return dict(zip(self._names, chunk.record(i), strict=True))
+
+
+def left_out() -> dict[str, Lost]:
+    """By file, what pipelines of this process left out because it is damaged."""
+    return {path: Lost(*loss) for path, loss in _core.records_left_out().items()}
 
 
 def convert(source: Path | Iterable[Mapping[str, Any]], path: Path, codec: str = "zlib") -> int:

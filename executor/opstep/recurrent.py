@@ -9,6 +9,7 @@ from typing import Any
 from opstep import ops
 from opstep._core import Error
 from opstep.control_flow import check_mode, names_of, new_block
+from opstep.errors import error
 from opstep.program import Block
 from opstep.variable import Variable
 
@@ -131,6 +132,11 @@ class Recurrent:
                     dtype=dtype,
                     name=f"{self.name}.initial_{number}",
                 )
+        elif initial.block.index == block.index:
+            raise error(
+                f"'{initial.name}' is made inside the step, where a memory cannot begin: make it "
+                "before `with rnn.step():`, or give the memory a shape and a value"
+            )
         name = f"{self.name}.memory_{number}"
         memory = block.create_var(name, initial.shape, initial.dtype)
         self._memories.append((memory, initial))

@@ -35,7 +35,7 @@ def checkpoint(path: Path, every: int | None = None, program: Program | None = N
         if every is None or every == 1:
             ops.save_combined(_persistables(program), path=file, name=f"{name}.save")
             return
-        count = program.global_block().create_var(
+        count = program.global_block()._create_var(
             f"{name}.count", [], "int64", persistable=True, stop_gradient=True
         )
         add_startup_value(count, Constant(0))

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from opstep import context, layers, tables
+from opstep import context, layers, owners, tables
 from opstep._core import Error
 from opstep.executor import Executor, Scope
 from opstep.machine import GradientMachine, OutputModel
@@ -133,4 +133,5 @@ def _pair(main: Program, parameter: Variable) -> tuple[Variable, Variable]:
     name, dtype, shape = parameter.name, parameter.dtype, parameter.shape
     main._core.create_var(0, name, dtype, shape, True, True, True, False)
     main._core.set_var_attrs(0, name, parameter.optimize_attr)
+    owners.set_owner(main, name, owners.owner_of(parameter.program, name))
     return main.global_block().var(name), layers.data(_gradient(name), shape, dtype)

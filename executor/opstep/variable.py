@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from opstep import _core
 from opstep._core import Error
@@ -101,6 +101,27 @@ class Variable(Operators):
         raise Error(
             f"Python cannot go through '{self.name}' element by element while the program is being "
             "built; use indexes, layers.split or layers.While"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise error(
+            f"'{self.name}' has no value while the program is being built: fetch it, as in "
+            f"exe.run(program, fetch_list=['{self.name}']), or compute it inside "
+            "opstep.imperative.guard()"
+        )
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        name = function.__name__
+        raise error(
+            f"np.{name} takes arrays, and '{self.name}' has no value while the program is being "
+            "built: use a function of opstep.layers or opstep.ops in its place, or fetch it first"
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise error(
+            f"elements of '{self.name}' cannot be set while the program is being built: make a new "
+            "variable with ops.where or ops.scatter_nd; between runs the value of a parameter is "
+            f"changed by opstep.global_scope().view('{self.name}')[...] = ..."
         )
 
     # == and != compare identity, so that variables can be kept in sets and lists; see ops.equal.

@@ -205,6 +205,12 @@ std::string BlockGradient::NextPart(const Value& value) {
   return part;
 }
 
+void BlockGradient::DropPart(const Value& value, const std::string& part) {
+  std::vector<std::string>& parts = parts_[value];
+  std::erase(parts, part);
+  if (parts.empty()) parts_.erase(value);
+}
+
 // The op that gradient ops for a value are linked to: its writer, or else a reader.
 const proto::OpDesc& BlockGradient::Link(const Value& value) const {
   if (value.version > 0) return ops_[writers_.at(value.name)[value.version - 1]];
@@ -244,10 +250,12 @@ void BlockGradient::Differentiate(int index) {
   try {
     GetOp(ops_[index].type()).grad(rule);
   } catch (const Error& error) {
-    // An op that could not be added says its place itself.
-    const std::string what = error.what();
+    // An op that could not be added says its type and place itself.
+    std::string what = error.what();
+    if (!what.starts_with("[")) what = Cat("[", ops_[index].type(), "] ", what);
     throw Error(what.ends_with(")") ? what : what + program_.Place(ops_[index]));
   }
+  rule.Withdraw();
 }
 
 proto::OpDesc BlockGradient::MakeOp(const proto::OpDesc& forward, std::string type,

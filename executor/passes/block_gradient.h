@@ -59,6 +59,7 @@ class BlockGradient {
   bool IsStack(const std::string& name) const;
   // One more gradient for a value: the name of the variable to write it to.
   std::string NextPart(const Value& value);
+  void DropPart(const Value& value, const std::string& part);
   std::string NameFor(const Value& value);
   // Adds up what has come; false when nothing has.
   bool Finish(const Value& value);

@@ -59,6 +59,13 @@ std::string GradientRule::InGrad(std::string_view slot, int i) const {
   return it->second;
 }
 
+void GradientRule::Withdraw() {
+  for (const auto& [place, part] : in_grads_) {
+    if (written_.count(part) == 0)
+      pass_.DropPart(Unmarked(op_.Inputs(place.first)[place.second]), part);
+  }
+}
+
 std::string GradientRule::Resolve(const std::string& name) const {
   return IsMarked(name) ? pass_.Reference(Unmarked(name)) : name;
 }
@@ -74,6 +81,7 @@ void GradientRule::Emit(std::string type, std::vector<std::pair<std::string, Nam
     desc.set_name(slot);
     for (std::string& name : names) {
       any = any || !name.empty();
+      written_.insert(name);
       desc.add_vars(std::move(name));
     }
   }

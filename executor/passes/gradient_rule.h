@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,8 @@ class GradientRule : public GradContext {
   Names Differentiate(const std::vector<std::pair<std::string, std::string>>& seeds,
                       const Names& wanted) override;
   int EndBlock() override;
+  // After the rule: a gradient that it asked for and wrote nowhere is zero, and is not added up.
+  void Withdraw();
 
  private:
   const proto::OpDesc& forward() const { return pass_.ops_[index_]; }
@@ -52,6 +55,7 @@ class GradientRule : public GradContext {
   const OpView op_;
   std::unique_ptr<BlockGradient> inner_;
   mutable std::map<std::pair<std::string, int>, std::string> in_grads_;
+  std::set<std::string> written_;
 };
 
 }  // namespace opstep

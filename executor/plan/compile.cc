@@ -156,6 +156,7 @@ class Compiler {
     if (var.kind() == proto::READER) slot.storage = Storage::kReader;
     if (var.persistable()) {
       slot.storage = Storage::kScope;
+      slot.owner = program_->OwnerOf(var.name());
       slot.type = TypeOf(var);
       OPSTEP_CHECK(slot.type.dims.known(), "'", var.name(),
                    "' is persistable, so all its sizes must be known, but it is ",

@@ -58,6 +58,8 @@ struct SlotPlan {
   // Scope variables: an op fills it in the first run in a scope, which the bool in this slot (its
   // own, for that bool) says to be over; 0 when there is no such op.
   uint32_t filled_once = 0;
+  // Scope variables: Program::OwnerOf.
+  uint64_t owner = 0;
 };
 
 // Why the loop should not simply run an instruction. Bits of Instruction::watch.
@@ -68,15 +70,16 @@ inline constexpr uint8_t kPoll = 4;    // look whether the run was interrupted
 }  // namespace watch
 
 struct Instruction : KernelCall {
-  // Settable from any thread while the plan runs.
-  mutable std::atomic<uint8_t> watch{0};
-  uint32_t index = 0;  // in its block
+  uint32_t index = 0;  // in its block; lies in the padding of a KernelCall, which copies read too
   uint32_t op_id = 0;
+  // Settable from any thread while the plan runs: never where a plain copy reads.
+  mutable std::atomic<uint8_t> watch{0};
   const proto::OpDesc* op = nullptr;  // in Plan::desc
 
   Instruction() = default;
   Instruction(const Instruction& o) : KernelCall(o), index(o.index), op_id(o.op_id), op(o.op) {}
 };
+static_assert(sizeof(Instruction) == 48);
 
 struct BlockPlan {
   int parent = -1;

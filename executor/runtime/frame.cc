@@ -127,12 +127,15 @@ void Frame::BindFetches() {
 }
 
 void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made) {
+  const uint64_t program_owner = plan_->program->owner();
   for (const uint32_t index : plan_->scope_slots) {
     const SlotPlan& slot = plan_->slots[index];
     bool is_new = false;
     Tensor before;
-    Tensor value = slot.read_first ? scope.Find(slot.name)
-                                   : scope.FindOrAllocate(slot.name, slot.type, is_new, before);
+    const uint64_t owner = slot.owner == Program::kOfProgram ? program_owner : slot.owner;
+    Tensor value = slot.read_first
+                       ? scope.Find(slot.name, owner)
+                       : scope.FindOrAllocate(slot.name, slot.type, owner, is_new, before);
     if (is_new) made.emplace_back(index, std::move(before));
     OPSTEP_CHECK(value, "'", slot.name,
                  "' has no value yet: run the startup program first, or set it in the scope");

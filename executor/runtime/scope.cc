@@ -7,14 +7,30 @@ namespace opstep {
 
 Tensor Scope::Find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  const auto it = tensors_.find(name);
-  return it == tensors_.end() ? Tensor() : it->second;
+  const auto it = entries_.find(name);
+  return it == entries_.end() ? Tensor() : it->second.tensor;
 }
 
-Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, bool& made,
-                             Tensor& before) {
+void Scope::Entry::Own(const std::string& name, uint64_t wanted) {
+  if (owner == wanted || wanted == 0) return;
+  if (owner != 0 && tensor) throw ForeignValue("'" + name + "' belongs to another program");
+  owner = wanted;
+}
+
+Tensor Scope::Find(const std::string& name, uint64_t owner) {
   const std::lock_guard lock(mutex_);
-  Tensor& tensor = tensors_[name];
+  const auto it = entries_.find(name);
+  if (it == entries_.end()) return Tensor();
+  it->second.Own(name, owner);
+  return it->second.tensor;
+}
+
+Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, uint64_t owner,
+                             bool& made, Tensor& before) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[name];
+  entry.Own(name, owner);
+  Tensor& tensor = entry.tensor;
   made = !tensor || tensor.type() != type;
   if (made) before = std::exchange(tensor, Tensor::Allocate(type));
   return tensor;
@@ -22,18 +38,37 @@ Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, bool&
 
 void Scope::Set(const std::string& name, Tensor tensor) {
   const std::lock_guard lock(mutex_);
-  tensors_[name] = std::move(tensor);
+  entries_[name].tensor = std::move(tensor);
+}
+
+uint64_t Scope::OwnerOf(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(name);
+  return it == entries_.end() ? 0 : it->second.owner;
+}
+
+void Scope::SetOwner(const std::string& name, uint64_t owner) {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(name);
+  if (it != entries_.end()) it->second.owner = owner;
+}
+
+void Scope::HandOver(uint64_t from, uint64_t to) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [name, entry] : entries_) {
+    if (entry.owner == from) entry.owner = to;
+  }
 }
 
 bool Scope::Erase(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  return tensors_.erase(name) != 0;
+  return entries_.erase(name) != 0;
 }
 
 std::vector<std::string> Scope::Names() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  for (const auto& [name, entry] : entries_) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "opstep/bindings/bindings.h"
 #include "runtime/hook.h"
+#include "runtime/scope.h"
 
 namespace opstep::python {
 namespace {
@@ -105,10 +106,13 @@ void BindErrors(py::module_& m) {
   // Leaked: it must not be released after the interpreter has ended.
   static auto& error = *new py::exception<Error>(m, "Error");
   error.attr("__module__") = "opstep";
+  static auto& foreign = *new py::exception<ForeignValue>(m, "ForeignValue", error);
   error.attr("__doc__") = "What went wrong, where, and what to do, in one sentence.";
   py::register_exception_translator([](std::exception_ptr p) {
     try {
       if (p) std::rethrow_exception(p);
+    } catch (const ForeignValue& e) {
+      Raise(foreign, e);
     } catch (const Error& e) {
       Raise(error, e);
     }

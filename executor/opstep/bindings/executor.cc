@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/tensor_stack.h"
 #include "data/source.h"
 #include "debug/doorbell.h"
 #include "ops/threads.h"
@@ -124,6 +125,8 @@ void BindExecutor(py::module_& m) {
       .def("__call__", &Callable::operator());
   m.def("set_num_threads", &SetNumThreads);
   m.def("get_num_threads", &NumThreads);
+  m.def("set_loop_memory", &StackMemory::set_limit);
+  m.def("get_loop_memory", &StackMemory::limit);
 }
 
 }  // namespace opstep::python

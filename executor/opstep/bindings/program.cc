@@ -335,6 +335,8 @@ void BindProgram(py::module_& m) {
       .def_property_readonly("runs", [](const P& p) { return p.runs().load(); })
       .def_property_readonly("block_count", &P::block_count)
       .def("block_parent", [](const P& p, int b) { return p.block(CheckBlock(p, b)).parent(); })
+      .def("set_owner", &P::set_owner)
+      .def("set_owner_of", &P::SetOwnerOf)
       .def("create_block", &P::CreateBlock)
       .def("var_names", &VarNames)
       .def("block_of_var", &BlockOfVar)

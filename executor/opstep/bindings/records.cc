@@ -93,7 +93,10 @@ void BindRecords(py::module_& m) {
       .def("records", &RecordWriter::records);
   py::class_<RecordChunk, std::shared_ptr<RecordChunk>>(m, "RecordChunk").def("record", &Record);
   py::class_<RecordReader>(m, "RecordReader")
-      .def(py::init<const std::string&>(), py::call_guard<WithoutGil>())
+      .def(py::init([](const std::string& path, const std::string& damaged) {
+             return std::make_unique<RecordReader>(path, DamageNamed(damaged));
+           }),
+           py::arg("path"), py::arg("damaged") = "fail", py::call_guard<WithoutGil>())
       .def("fields", [](const RecordReader& r) { return FieldsOf(r.schema()); })
       .def("records", &RecordReader::records)
       .def("chunks", &RecordReader::chunks)

@@ -33,6 +33,9 @@ void BindScope(py::module_& m) {
            [](Scope& s, const std::string& name, const py::array& array) {
              s.Set(name, CopyArray(array, "the value of '" + name + "'"));
            })
+      .def("owner", &Scope::OwnerOf)
+      .def("set_owner", &Scope::SetOwner)
+      .def("hand_over", &Scope::HandOver)
       .def("erase", &Scope::Erase)
       .def("names", &Scope::Names);
 }

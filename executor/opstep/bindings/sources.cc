@@ -12,8 +12,8 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-std::shared_ptr<Source> OpenRecords(const Strings& paths) {
-  return std::make_shared<RecordFileSource>(paths);
+std::shared_ptr<Source> OpenRecords(const Strings& paths, const std::string& damaged) {
+  return std::make_shared<RecordFileSource>(paths, DamageNamed(damaged));
 }
 
 std::shared_ptr<Source> OpenNpy(const Strings& paths, const Strings& names) {
@@ -76,7 +76,15 @@ void BindSources(py::module_& m) {
       .def("skip", &Source::Skip, py::arg("count"), py::call_guard<WithoutGil>())
       .def("size", &Source::size)
       .def("left_out", &Source::left_out);
-  m.def("open_records", &OpenRecords, py::arg("paths"), py::call_guard<WithoutGil>());
+  m.def("open_records", &OpenRecords, py::arg("paths"), py::arg("damaged") = "fail",
+        py::call_guard<WithoutGil>());
+  m.def("records_left_out", [] {
+    py::dict left_out;
+    for (const auto& [path, loss] : RecordsLeftOut()) {
+      left_out[py::str(path)] = py::make_tuple(loss.chunks, loss.records, loss.bytes, loss.torn);
+    }
+    return left_out;
+  });
   m.def("open_npy", &OpenNpy, py::arg("paths"), py::arg("names") = Strings(),
         py::call_guard<WithoutGil>());
   m.def("open_csv", &OpenCsv, py::arg("paths"), py::arg("fields") = Strings(),

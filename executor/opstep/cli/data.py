@@ -11,16 +11,23 @@ from opstep.pipelines import Field, described
 from opstep.program import Operator, Program, file_path
 
 
-def replace(program: Program, given: Sequence[str]) -> set[int]:
+def replace(program: Program, given: Sequence[str], skip_damaged: bool = False) -> set[int]:
     """Let readers read other files: PATH is for the first loop, NAME=PATH for a loop or an op that
-    brings data. Gives the ids of the ops that now read what the user named."""
+    brings data. Gives the ids of the ops that now read what the user named. With `skip_damaged`
+    all that read record files leave out what is damaged."""
+    damaged = "skip" if skip_damaged else "fail"
     paths: dict[int, list[str]] = {}
     for text in given:
         op, path = _target(program, text)
         paths.setdefault(op, []).append(file_path(path))
     for op, files in paths.items():
-        _check(program, Operator(program, op), files)
-        _core.replace_op(program._core, op, ops.read_records.type, {"paths": files})
+        _check(program, Operator(program, op), files, damaged)
+        attrs = {"paths": files, "damaged": damaged}
+        _core.replace_op(program._core, op, ops.read_records.type, attrs)
+    if skip_damaged:
+        for op in _core.sources(program._core):
+            if Operator(program, op).type == ops.read_records.type:
+                _core.set_attr(program._core, op, "damaged", "skip")
     return set(paths)
 
 
@@ -59,7 +66,7 @@ def _target(program: Program, text: str) -> tuple[int, str]:
     return names[name][0], path
 
 
-def _check(program: Program, op: Operator, files: list[str]) -> None:
+def _check(program: Program, op: Operator, files: list[str], damaged: str) -> None:
     (made,) = (name for names in op.outputs.values() for name in names)
     wanted = [
         Field(name, dtype, tuple(shape), level)
@@ -67,7 +74,7 @@ def _check(program: Program, op: Operator, files: list[str]) -> None:
     ]
     there = [
         Field(name, dtype, tuple(shape))
-        for name, dtype, shape in _core.open_records(files).fields()
+        for name, dtype, shape in _core.open_records(files, damaged).fields()
     ]
     if wanted and wanted != there:
         raise Error(

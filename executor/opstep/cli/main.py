@@ -136,6 +136,10 @@ def _add_training(run: argparse.ArgumentParser) -> None:
         "repeated for data in several files",
     )  # fmt: skip
     loops.add_argument(
+        "--skip-damaged", action="store_true",
+        help="leave out what is damaged in record files, and count it, where damage is an error",
+    )  # fmt: skip
+    loops.add_argument(
         "--checkpoint", metavar="FILE",
         help="what Ctrl-C writes and the same command goes on from; gone when the program has "
         "ended (NAME.checkpoint.safetensors in the current directory, for NAME.opstep)",

@@ -14,7 +14,7 @@ def run(args: argparse.Namespace) -> int:
         count = records.convert(args.source, args.out, args.codec)
         print(f"{args.out}: {count:,} records, {os.path.getsize(args.out):,} bytes")
         return 0
-    reader = records.Reader(args.file)
+    reader = records.Reader(args.file, damaged="skip")
     if args.action == "info":
         sys.stdout.write(_info(reader))
         return 0

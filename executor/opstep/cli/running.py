@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
         program = Program.load(args.file)
         loops = is_training(program)
         _check_options(args, program, loops)
-        data.check_trusted(program, data.replace(program, args.data), args.allow_files)
+        known = data.replace(program, args.data, args.skip_damaged)
+        data.check_trusted(program, known, args.allow_files)
         feeds, fetches = program._core.feed_names(), []
         if loops:
             training = Training(program, scope, args)

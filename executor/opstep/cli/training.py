@@ -10,7 +10,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from opstep import _core
+from opstep import _core, records
 from opstep._core import Error
 from opstep.cli.progress import Loop, Progress, per_second
 from opstep.executor import CompiledProgram, Scope
@@ -118,7 +118,17 @@ class Training:
         rate = per_second(done / max(seconds, 1e-9))
         values = [loop.values(self._scope) for loop in ran]
         told = ", ".join(part for part in (rate, *values) if part)
-        return f"{text}: {told}" if told else text
+        return (f"{text}: {told}" if told else text) + _left_out()
+
+
+def _left_out() -> str:
+    """`, 3,972 damaged records left out`"""
+    lost = sum(records.left_out().values(), records.Lost())
+    if not lost:
+        return ""
+    more = " or more" if lost.torn else ""
+    plural = "" if lost.records == 1 and not more else "s"
+    return f", {lost.records:,}{more} damaged record{plural} left out"
 
 
 def is_training(program: Program) -> bool:

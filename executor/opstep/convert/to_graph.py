@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, ops
+from opstep import _core, ops, owners
 from opstep.context import _context, program_guard
 from opstep.convert.calls import call
 from opstep.convert.errors import error_at, error_here
@@ -95,6 +95,8 @@ class _Kept:
 
     def __init__(self) -> None:
         self.scope = Scope()
+        # The programs of one function share what it makes.
+        self.owner = owners.new_owner(self)
         self.graphs: dict[Any, list[_Graph]] = {}
         self.lock = threading.RLock()
 
@@ -236,6 +238,7 @@ class Converted:
         name = getattr(self.function, "__name__", None) or type(self.function).__name__.lower()
         name = name if name.isidentifier() else "converted"
         program = ConvertedProgram(name)
+        owners.enter(program, self._kept.owner)
         program.startup = Program(f"{name}_startup")
         program._scope = self.scope
         trace = Trace(program, self.scope, own=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from opstep import context
+from opstep import context, owners
 from opstep.context import _context
 from opstep.initializer import AlreadyFilled
 from opstep.program import Program
@@ -137,13 +137,14 @@ def join_own_parameters(layer: Layer, program: Program, names: str) -> None:
         block = program.global_block()
         if value not in known.values:
             filled = is_filled(inner, program, name)
-            block.create_parameter(
+            block._create_parameter(
                 name,
                 value.shape,
                 value.dtype,
                 AlreadyFilled() if filled else value._first[1],
                 value.trainable,
                 value.optimize_attr,
+                owners.owner_of_object(value),
             )
             known.values[value] = name
         part_of(inner, program).names[key] = known.values[value]

@@ -44,6 +44,29 @@ class Value(_core.RuntimeValue, Operators):
         array = self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
         return array.copy() if copy else array
 
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return self.numpy().size
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
+    def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
+        """For other libraries, as in torch.from_dlpack(value): a copy, so that nobody writes into
+        what gradients will be computed from; with copy=False the memory itself."""
+        array = self.numpy() if copy is False else self.numpy().copy()
+        try:
+            return array.__dlpack__(**how)
+        except (TypeError, BufferError) as failed:
+            raise error(f"a value of dtype {self.dtype} cannot be given away: {failed}") from None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise error(
+            "elements of a value are set in its array, x.numpy()[...] = ..., where no gradient "
+            "sees it; for a new value with other elements use ops.where or ops.scatter_nd"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_leaf:
             raise error(

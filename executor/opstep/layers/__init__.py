@@ -201,9 +201,11 @@ _ELSEWHERE = dict(  # noqa: C408 (an op is named in quotes in its own file only)
 
 
 def __getattr__(name: str) -> object:
-    from opstep import _core
+    from opstep import _core, elsewhere
 
     known = _ELSEWHERE.get(name)
     near = known.__name__ if known else _core.nearest(name, [n for n in globals() if n[0] != "_"])
     hint = f"; did you mean '{near}'?" if near and not name.startswith("__") else ""
+    if not known:
+        hint = elsewhere.hint(name) or hint
     raise AttributeError(f"there is no layer '{name}'{hint}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from opstep import context, errors, ops
+from opstep import context, errors, ops, owners
 from opstep._core import Error
 from opstep.imperative.programs import is_filled
 from opstep.initializer import AlreadyFilled, Constant, Initializer, add_startup_value, next_seed
 from opstep.operators import Operators
+from opstep.program import Program
 from opstep.variable import Parameter, Variable
 
 # A variable to write into, for loops.
@@ -45,7 +46,11 @@ def base_name(x: Variable, layer: Layer, name: str | None) -> str:
         raise error(layer, _not_taken(x))
     if owner is not None:
         return owner._base_name(layer.__name__, name)
-    return context.scoped(name) if name else x.program.unique_name(layer.__name__)
+    if not name:
+        return x.program.unique_name(layer.__name__)
+    base = context.scoped(name)
+    x.program._named_layers.add(base)
+    return base
 
 
 def parameter(
@@ -61,12 +66,20 @@ def parameter(
     dtype = x.dtype if dtype is None else dtype
     if context.imperative():
         return _keeper(name)._parameter(name, shape, dtype, init, trainable, attrs)
-    owner = context.current_layer()
-    if owner is not None:
-        name = owner._name_in_program(name)
-        init = AlreadyFilled() if is_filled(owner, x.program, name) else init
+    layer = context.current_layer()
+    whose = _owner(x.program, name, layer)
+    if layer is not None:
+        name = layer._name_in_program(name)
+        init = AlreadyFilled() if is_filled(layer, x.program, name) else init
     block = x.program.global_block()
-    return block.create_parameter(name, shape, dtype, init, trainable, attrs)
+    return block._create_parameter(name, shape, dtype, init, trainable, attrs, whose)
+
+
+def _owner(program: Program, name: str, layer: Any) -> int | None:
+    """Whose a value of a layer is: the Layer's, by its name anybody's, or (None) the program's."""
+    if layer is not None:
+        return owners.owner_of_object(layer)
+    return owners.NOBODY if name.rsplit(".", 1)[0] in program._named_layers else None
 
 
 def counter(x: Variable, name: str) -> Variable:
@@ -74,12 +87,15 @@ def counter(x: Variable, name: str) -> Variable:
     if context.imperative():
         return _keeper(name)._counter(name)
     owner = context.current_layer()
+    whose = _owner(x.program, name, owner)
     if owner is not None:
         name = owner._name_in_program(name)
     block = x.program.global_block()
     if owner is not None and block.has_var(name):
         return block.var(name)
-    count = block.create_var(name, [], "int64", persistable=True, stop_gradient=True)
+    count = block._create_var(name, [], "int64", persistable=True, stop_gradient=True)
+    if whose is not None:
+        owners.set_owner(x.program, name, whose)
     if owner is None or not is_filled(owner, x.program, name):
         add_startup_value(count, Constant(0))
     return count

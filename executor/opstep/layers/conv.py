@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opstep import ops
+from opstep.elsewhere import with_hints
 from opstep.initializer import Constant, Initializer, Xavier, chosen
 from opstep.layers._common import Attrs, Layer, activation, base_name, chain, error, parameter, text
 from opstep.variable import Variable
@@ -16,11 +17,13 @@ Sizes = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
 
 
+@with_hints
 def conv1d(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Convolution of [batch, channels, length]; options as for conv2d."""
     return _conv(conv1d, 1, x, filters, kernel, **options)
 
 
+@with_hints
 def conv2d(
     x: Variable,
     filters: int,
@@ -62,6 +65,7 @@ def conv2d(
     )
 
 
+@with_hints
 def conv3d(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Convolution of [batch, channels, depth, height, width]; options as for conv2d."""
     return _conv(conv3d, 3, x, filters, kernel, **options)
@@ -100,11 +104,13 @@ def _bias(x: Variable, base: str, filters: int, init: Initializer | None, attrs:
     return parameter(x, f"{base}.b", [filters], chosen(init, Constant(0.0)), attrs)
 
 
+@with_hints
 def conv1d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Transposed convolution of [batch, channels, length]; options as for conv2d_transpose."""
     return _conv_transpose(conv1d_transpose, 1, x, filters, kernel, **options)
 
 
+@with_hints
 def conv2d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Transposed convolution of [batch, channels, height, width], which makes images larger.
 
@@ -113,6 +119,7 @@ def conv2d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -
     return _conv_transpose(conv2d_transpose, 2, x, filters, kernel, **options)
 
 
+@with_hints
 def conv3d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Transposed convolution of [batch, channels, d, h, w]; options as for conv2d_transpose."""
     return _conv_transpose(conv3d_transpose, 3, x, filters, kernel, **options)
@@ -153,6 +160,7 @@ global_average_pool = ops.global_average_pool
 global_max_pool = ops.global_max_pool
 
 
+@with_hints
 def pool2d(
     x: Variable,
     kernel: Sizes,

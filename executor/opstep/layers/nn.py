@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opstep import context, ops
+from opstep.elsewhere import with_hints
 from opstep.initializer import (
     Constant,
     Initializer,
@@ -54,6 +55,7 @@ def create_parameter(
     )
 
 
+@with_hints
 def fc(
     x: Variable,
     size: int,
@@ -95,6 +97,7 @@ def fc(
     return chain(x, base, steps + last)
 
 
+@with_hints
 def embedding(
     ids: Variable,
     size: Sequence[int],
@@ -121,6 +124,7 @@ def embedding(
     return ops.mul(rows, mask, name=f"{base}.mul", out=f"{base}.out")
 
 
+@with_hints
 def dropout(
     x: Variable,
     ratio: float = 0.5,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opstep import ops
+from opstep.elsewhere import with_hints
 from opstep.initializer import Constant, Initializer
 from opstep.layers._common import (
     Attrs,
@@ -19,6 +20,7 @@ from opstep.variable import Variable
 lrn = ops.lrn
 
 
+@with_hints
 def batch_norm(
     x: Variable,
     act: str | None = None,
@@ -60,6 +62,7 @@ def batch_norm(
     return chain(result, base, last)
 
 
+@with_hints
 def layer_norm(
     x: Variable,
     axis: int = 1,
