@@ -12,7 +12,12 @@ using record::ChunkHeader;
 using record::Kind;
 using record::Place;
 
-RecordReader::RecordReader(const std::string& path) : file_(path) {
+Damage DamageNamed(const std::string& name) {
+  OPSTEP_CHECK(name == "fail" || name == "skip", "damaged is 'fail' or 'skip', not ", Quoted(name));
+  return name == "fail" ? Damage::kFail : Damage::kSkip;
+}
+
+RecordReader::RecordReader(const std::string& path, Damage damage) : file_(path), damage_(damage) {
   char magic[8] = {};
   if (file_.size() >= sizeof(magic)) file_.Read(0, magic, sizeof(magic));
   const bool ours = std::string_view(magic, sizeof(magic)) == record::kMagic;
@@ -23,10 +28,27 @@ RecordReader::RecordReader(const std::string& path) : file_(path) {
     OPSTEP_CHECK(known_, "cannot read ", Quoted(path),
                  ": its header is damaged and no chunk is intact");
     Recover();
+    CheckWhole();
   }
 }
 
+std::string RecordReader::DescribeLoss() const {
+  std::string text = Cat(Quoted(path()), " is damaged at byte ", damaged_at_, " of ", file_.size(),
+                         ": ", loss_.records, loss_.records == 1 ? " record" : " records", " of ",
+                         records_, " in ", loss_.chunks, loss_.chunks == 1 ? " chunk" : " chunks",
+                         loss_.records == 1 ? " is" : " are", " lost");
+  if (loss_.torn) text += ", and perhaps more: the index at its end is missing";
+  return text;
+}
+
+void RecordReader::CheckWhole() const {
+  OPSTEP_CHECK(damage_ == Damage::kSkip || !loss_.any(), DescribeLoss(),
+               "; replace the file, or go on without them by damaged=\"skip\" (opstep run: "
+               "--skip-damaged)");
+}
+
 std::shared_ptr<const RecordChunk> RecordReader::ChunkFrom(uint64_t index) {
+  if (recovered_) CheckWhole();
   if (last_ && last_->first() <= index && index < last_->end()) return last_;
   for (;;) {
     const auto after = [](uint64_t i, const Place& place) { return i < place.end(); };
@@ -39,6 +61,7 @@ std::shared_ptr<const RecordChunk> RecordReader::ChunkFrom(uint64_t index) {
     }
     OPSTEP_CHECK(!recovered_, "cannot read ", Quoted(path()), ": it was changed while it was read");
     Recover();
+    CheckWhole();
   }
 }
 
@@ -185,6 +208,8 @@ void RecordReader::Recover() {
   uint64_t intact = header_bytes_;  // bytes
   uint64_t known = 0;               // records that are known to have been written
   bool seen = true;                 // nothing unexplained lies before `at`
+  std::optional<uint64_t> damaged;  // the first byte that is
+  if (header_bytes_ == 0) damaged = 0;
   uint64_t at = header_bytes_ > 0 ? header_bytes_ : FindSync(0);
   while (at < file_.size()) {
     const std::optional<ChunkHeader> header = HeaderAt(at);
@@ -200,8 +225,10 @@ void RecordReader::Recover() {
         if (record::DecodeTail(tail)) {
           intact += sizeof(tail);
           at += sizeof(tail);
+          continue;
         }
       }
+      if (!damaged) damaged = at;
       continue;
     }
     const bool next = ours && header->kind == Kind::kData &&
@@ -215,6 +242,7 @@ void RecordReader::Recover() {
       continue;
     }
     if (next || seen) ++loss.chunks;
+    if (!damaged) damaged = at;
     seen = false;
     at = FindSync(at + 1);
   }
@@ -224,6 +252,14 @@ void RecordReader::Recover() {
   loss.bytes = file_.size() - std::min(intact, file_.size());
   for (const Place& place : places) loss.records += place.records;
   loss.records = known - std::min(known, loss.records);
+  if (!damaged && index) {
+    // Chunks that are gone without a trace.
+    const auto differs =
+        std::mismatch(index->begin(), index->end(), places.begin(), places.end(),
+                      [](const Place& was, const Place& is) { return was.first == is.first; });
+    if (differs.first != index->end()) damaged = differs.first->offset;
+  }
+  damaged_at_ = damaged.value_or(file_.size());
   places_ = std::move(places);
   records_ = known;
   loss_ = loss;

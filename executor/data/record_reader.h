@@ -50,11 +50,16 @@ struct RecordLoss {
   bool any() const { return *this != RecordLoss{}; }
 };
 
+// What damage does to whoever reads: an error, or what is intact is read and the loss counted.
+enum class Damage { kFail, kSkip };
+// Of "fail" and "skip".
+Damage DamageNamed(const std::string& name);
+
 // Reads a record file. Damage found when it is opened or read makes it search the whole file once
 // for what is intact; from then on loss() is exact. One thread at a time.
 class RecordReader {
  public:
-  explicit RecordReader(const std::string& path);
+  RecordReader(const std::string& path, Damage damage);
 
   const std::string& path() const { return file_.path(); }
   const RecordSchema& schema() const { return schema_; }
@@ -64,7 +69,9 @@ class RecordReader {
   // The chunk with the first record from `index` on that can be read; none at the end.
   std::shared_ptr<const RecordChunk> ChunkFrom(uint64_t index);
   const RecordLoss& loss() const { return loss_; }
-  // Reads and checks everything.
+  // "'train.rec' is damaged at byte 1234: …", when there is a loss.
+  std::string DescribeLoss() const;
+  // Reads and checks everything; damage is no error here.
   const RecordLoss& Verify();
 
  private:
@@ -82,8 +89,11 @@ class RecordReader {
   uint64_t FindSync(uint64_t from) const;
   void LearnSchema();
   void Recover();
+  // The error that damage is, unless it may be skipped.
+  void CheckWhole() const;
 
   const InputFile file_;
+  const Damage damage_;
   RecordSchema schema_;
   uint64_t id_ = 0;
   uint64_t header_bytes_ = 0;  // 0 when the file's header is damaged
@@ -92,6 +102,7 @@ class RecordReader {
   uint64_t records_ = 0;
   std::vector<record::Place> places_;
   RecordLoss loss_;
+  uint64_t damaged_at_ = 0;                  // the first byte of the loss
   std::shared_ptr<const RecordChunk> last_;  // most reads are near the last one
 };
 

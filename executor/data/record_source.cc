@@ -1,15 +1,41 @@
 #include "data/record_source.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <mutex>
 
 #include "base/error.h"
 
 namespace opstep {
+namespace {
 
-RecordFileSource::RecordFileSource(const std::vector<std::string>& paths) {
+std::mutex left_out_mutex;
+std::map<std::string, RecordLoss>& LeftOut() {
+  static auto* left_out = new std::map<std::string, RecordLoss>;
+  return *left_out;
+}
+
+}  // namespace
+
+std::map<std::string, RecordLoss> RecordsLeftOut() {
+  std::lock_guard lock(left_out_mutex);
+  return LeftOut();
+}
+
+void RecordFileSource::Tell(const RecordReader& file) const {
+  if (!file.loss().any()) return;
+  std::lock_guard lock(left_out_mutex);
+  RecordLoss& known = LeftOut()[file.path()];
+  if (known == file.loss()) return;
+  known = file.loss();
+  std::fprintf(stderr, "opstep: %s and left out\n", file.DescribeLoss().c_str());
+}
+
+RecordFileSource::RecordFileSource(const std::vector<std::string>& paths, Damage damage) {
   OPSTEP_CHECK(!paths.empty(), "no record file was named: give one path or more");
   for (const std::string& path : paths) {
-    files_.push_back(std::make_unique<RecordReader>(path));
+    files_.push_back(std::make_unique<RecordReader>(path, damage));
+    Tell(*files_.back());
     OPSTEP_CHECK(files_.back()->schema() == files_[0]->schema(), Quoted(path),
                  " has other fields than ", Quoted(paths[0]));
   }
@@ -26,6 +52,7 @@ bool RecordFileSource::Next(SourceRecord& record) {
   while (chunk_ == nullptr || next_ >= chunk_->end()) {
     if (file_ == files_.size()) return false;
     chunk_ = files_[file_]->ChunkFrom(next_);
+    Tell(*files_[file_]);
     if (chunk_ != nullptr) {
       next_ = std::max(next_, chunk_->first());
     } else {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,11 +10,14 @@
 
 namespace opstep {
 
-// The records of record files with the same fields, one file after the other. Damaged ones are left
-// out and counted.
+// What sources have left out in this process because it is damaged, by file.
+std::map<std::string, RecordLoss> RecordsLeftOut();
+
+// The records of record files with the same fields, one file after the other. Damage is an error;
+// or what is damaged is left out, counted and told once on the error output.
 class RecordFileSource final : public Source {
  public:
-  explicit RecordFileSource(const std::vector<std::string>& paths);
+  RecordFileSource(const std::vector<std::string>& paths, Damage damage);
   const std::vector<SourceField>& fields() const override { return fields_; }
   void Restart(uint64_t pass) override;
   bool Next(SourceRecord& record) override;
@@ -22,6 +26,9 @@ class RecordFileSource final : public Source {
   uint64_t left_out() const override;
 
  private:
+  // Counts what was found to be damaged.
+  void Tell(const RecordReader& file) const;
+
   std::vector<std::unique_ptr<RecordReader>> files_;
   std::vector<SourceField> fields_;
   size_t file_ = 0;

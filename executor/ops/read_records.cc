@@ -4,22 +4,33 @@
 namespace opstep {
 namespace {
 
+struct State {
+  std::vector<std::string> paths;
+  Damage damage;
+};
+
 const bool kReadRecords =
     Op("read_records")
-        .Doc("Makes a reader of record files, one after the other. Damaged records are left out.")
+        .Doc("Makes a reader of record files, one after the other.")
         .Required("paths", AttrType::kStrings, "the files, which have the same fields")
+        .Attr(StringAttr("damaged", "fail"),
+              "'fail', or 'skip' to leave out damaged records, and count them")
         .Out("out", "the reader", kEvery)
         .Reader()
         .Role(OpRole::kSource)
         .SideEffect()
         .OwnTest()
-        .Shape(ReaderShape)
+        .Shape([](ShapeContext& ctx) {
+          DamageNamed(ctx.op().String("damaged"));
+          ReaderShape(ctx);
+        })
         .Prepare([](const PrepareContext& ctx) -> Kernel {
           const auto run = [](KernelContext& ctx) {
-            const auto& paths = ctx.state<std::vector<std::string>>();
-            SetReader(ctx.out(0), std::make_shared<RecordFileSource>(paths));
+            const State& state = ctx.state<State>();
+            SetReader(ctx.out(0), std::make_shared<RecordFileSource>(state.paths, state.damage));
           };
-          return WithState(run, ctx.op().Strings("paths"));
+          return WithState(
+              run, State{ctx.op().Strings("paths"), DamageNamed(ctx.op().String("damaged"))});
         })
         .Register();
 

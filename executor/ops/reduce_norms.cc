@@ -114,7 +114,9 @@ const bool kReduceSumSquareGrad = RegisterReduceMapGrad<SumSquareGrad>(
 const bool kReduceL2Grad = RegisterReduceMapGrad<L2Grad>(
     "reduce_l2_grad", "Gradient of reduce_l2: dout * X / out; 0 where out is.", [](GradContext& g) {
       const Term x = In(g, "X"), out = In(g, "out");
-      const Term dx = SpreadBack(g, In(g, "dout") / out, x) * x;
+      // 1 where out is not 0, so that nothing is divided by 0 where it is.
+      const Term one = Filled(out, 1), some = WherePositive(out, one);
+      const Term dx = SpreadBack(g, In(g, "dout") * some / (out + (one - some)), x) * x;
       FormulaGradient(g, {{"dX", dx}}, {"X", "out", "dout"});
     });
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import SECONDS
 from safetensors.numpy import load_file, save_file
 
 import opstep
@@ -31,7 +32,7 @@ X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
 
 def command(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     words = [*OPSTEP, *map(str, args)]
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=100)
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=SECONDS)
 
 
 def fails(*args: object, code: int = 1) -> str:
@@ -181,7 +182,7 @@ def test_signals_reach_a_script(tmp_path: Path) -> None:
     )
     assert process.stdout is not None and process.stdout.readline() == b"here\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == -signal.SIGTERM
+    assert process.wait(SECONDS) == -signal.SIGTERM
     process.stdout.close()
 
 
@@ -194,7 +195,7 @@ def test_ctrl_c_tells_how_far_it_came(files: Path) -> None:
     while b"runs/s" not in shown:  # the bar: stderr is a terminal
         shown += os.read(master, 1000)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=SECONDS)
     until = time.monotonic() + 30
     while b"on average" not in shown and time.monotonic() < until:
         shown += os.read(master, 1000)

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str) -> str:
     command = [sys.executable, str(EXAMPLES / name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -58,7 +59,7 @@ def test_the_lower_half_of_digits_is_predicted() -> None:
 
 def test_an_example_that_learns_too_little_says_so() -> None:
     command = [sys.executable, str(EXAMPLES / "linear_regression.py"), "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd="/")
     assert done.returncode == 1 and "explained variance" in done.stdout
 
 
@@ -73,7 +74,7 @@ def test_the_gan_draws_the_ring() -> None:
 
 def test_a_gan_that_learned_nothing_yet_says_so() -> None:
     command = [sys.executable, str(EXAMPLES / "gan.py"), "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd="/")
     assert done.returncode == 1 and "emptiest eighth" in done.stdout, done.stderr
 
 

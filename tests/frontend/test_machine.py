@@ -320,7 +320,13 @@ def test_what_cannot_be_done_is_said(world: World) -> None:
 def test_names_that_mean_two_things_are_refused(world: World) -> None:
     first = opstep.model_of(layers.fc(layers.data("x", shape=[None, 2]), 4))
     with opstep.program_guard(opstep.Program("other"), opstep.Program("other_startup")):
-        second = opstep.model_of(layers.fc(layers.data("x", shape=[None, 2]), 4))
+        out = layers.fc(layers.data("x", shape=[None, 2]), 4)
+        assert "'fc_0.w' in this scope belongs to program 'main'" in error_of(
+            lambda: opstep.model_of(out)
+        )
+    world.scope.erase("fc_0.w")
+    world.scope.erase("fc_0.b")
+    second = opstep.model_of(out)
     assert "build one of them inside opstep.name_scope" in error_of(
         lambda: opstep.compose(first, second)
     )

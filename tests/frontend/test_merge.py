@@ -22,6 +22,7 @@ from nets import (
     training,
     values,
 )
+from patience import SECONDS
 
 import opstep
 from opstep import Variable, _core, initializer, layers
@@ -86,7 +87,7 @@ def test_a_merged_program_in_a_file_runs_in_another_process(world: World, tmp_pa
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert done.stdout.split() == [value.hex() for value in wanted], done.stderr
 

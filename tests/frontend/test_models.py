@@ -151,6 +151,7 @@ def test_dropout_goes_on_from_a_checkpoint_and_is_off_in_a_model(
     (got,) = world.exe.run(world.main, feed={"x": X}, fetch_list=[y], scope=scope)
     np.testing.assert_array_equal(got, went_on)
     assert (got == 0).any()
+    scope = opstep.Scope()
     program, _, fetches = opstep.load_model(tmp_path / "m", scope)
     (whole,) = world.exe.run(program, feed={"x": X}, fetch_list=fetches, scope=scope)
     assert not (whole == 0).any()

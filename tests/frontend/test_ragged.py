@@ -271,9 +271,10 @@ def test_a_model_is_saved_with_ragged_feeds(tmp_path: Path) -> None:
     exe.run(opstep.default_startup_program())
     opstep.save_model(tmp_path / "model", feeds=[x], fetches=[out])
     (before,) = run([out], words=WORDS)
-    program, feeds, fetches = opstep.load_model(tmp_path / "model")
+    scope = opstep.Scope()
+    program, feeds, fetches = opstep.load_model(tmp_path / "model", scope)
     assert (feeds, fetches) == (["words"], [out.name])
-    (after,) = exe.run(program, feed={"words": WORDS}, fetch_list=fetches)
+    (after,) = exe.run(program, feed={"words": WORDS}, fetch_list=fetches, scope=scope)
     assert after.to_list() == before.to_list() and after.lengths.tolist() == [3, 0, 1]
 
 

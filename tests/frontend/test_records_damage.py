@@ -6,6 +6,7 @@ The test knows from the layout (docs/records.md) which chunks a cut or a flipped
 from __future__ import annotations
 
 import random
+import re
 import struct
 import zlib
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opstep import Error, records
+from opstep import Error, readers, records
 
 CASES = 10_000
 HEADER = 52
@@ -98,7 +99,7 @@ def test_cuts_and_flips(tmp_path: Path, codec: str) -> None:
             with pytest.raises(Error, match=r"not a record file|no chunk is intact"):
                 records.Reader(path)
             continue
-        reader = records.Reader(path)
+        reader = records.Reader(path, damaged="skip")
         read = list(reader)
         assert [int(record["n"]) for record in read] == expected, case
         for record in read:
@@ -120,6 +121,13 @@ def test_cuts_and_flips(tmp_path: Path, codec: str) -> None:
         kept = sum(p.end - p.begin for p in good if p.kind != "tail" or "index" in kinds)
         assert lost.bytes == len(now) - kept, case
         kept_something += bool(expected)
+        if lost:
+            with pytest.raises(
+                Error, match=rf"damaged.rec' is damaged at byte \d+ of {len(now)}: "
+            ):
+                list(records.Reader(path))
+        else:
+            assert len(list(records.Reader(path))) == RECORDS
     assert kept_something > CASES // 4
 
 
@@ -131,7 +139,7 @@ def test_cut_between_two_chunks(tmp_path: Path, codec: str) -> None:
     for part in whole:
         if part.kind == "data":
             path.write_bytes(data[: part.end])
-            reader = records.Reader(path)
+            reader = records.Reader(path, damaged="skip")
             assert reader.lost == records.Lost(torn=True)
             assert [int(r["n"]) for r in reader] == list(range(part.first + part.count))
 
@@ -141,13 +149,53 @@ def test_a_lost_record_is_an_error_and_the_others_keep_their_numbers(tmp_path: P
     chunk = [part for part in whole if part.kind == "data"][2]
     path = tmp_path / "flipped.rec"
     path.write_bytes(data[: chunk.end - 1] + bytes([data[chunk.end - 1] ^ 1]) + data[chunk.end :])
-    reader = records.Reader(path)
+    reader = records.Reader(path, damaged="skip")
     assert not reader.lost and len(reader) == RECORDS
     with pytest.raises(Error, match=f"record {chunk.first} of '.*flipped.rec' is lost"):
         reader[chunk.first]
     assert reader.lost == records.Lost(1, chunk.count, chunk.end - chunk.begin)
     assert reader[chunk.first + chunk.count]["n"] == chunk.first + chunk.count
     assert len(reader) == RECORDS
+
+
+def test_damage_is_an_error_by_default_that_says_where_and_how_much(tmp_path: Path) -> None:
+    data, whole = written(tmp_path, "none")
+    chunk = [part for part in whole if part.kind == "data"][2]
+    path = tmp_path / "flipped.rec"
+    path.write_bytes(data[: chunk.end - 1] + bytes([data[chunk.end - 1] ^ 1]) + data[chunk.end :])
+    reader = records.Reader(path)
+    assert reader[0]["n"] == 0  # nothing of it is damaged
+    told = (
+        f"'{path}' is damaged at byte {chunk.begin} of {len(data)}: {chunk.count} records of "
+        f'{RECORDS} in 1 chunk are lost; replace the file, or go on without them by damaged="skip"'
+    )
+    for _ in range(2):
+        with pytest.raises(Error, match=re.escape(told)):
+            list(reader)
+    path.write_bytes(data[: chunk.begin])
+    with pytest.raises(Error, match=r"and perhaps more: the index at its end is missing; replace"):
+        records.Reader(path)
+    with pytest.raises(Error, match="damaged is 'fail' or 'skip', not 'ignore'"):
+        records.Reader(path, damaged="ignore")
+
+
+def test_pipelines_fail_or_leave_out_and_count(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data, whole = written(tmp_path, "none")
+    chunk = [part for part in whole if part.kind == "data"][2]
+    path = tmp_path / "flipped.rec"
+    path.write_bytes(data[: chunk.end - 1] + bytes([data[chunk.end - 1] ^ 1]) + data[chunk.end :])
+    with pytest.raises(Error, match=f"flipped.rec' is damaged at byte {chunk.begin} "):
+        list(readers.records(path))
+    assert str(path) not in records.left_out()
+    for _ in range(2):
+        assert len(list(readers.records(path, damaged="skip"))) == RECORDS - chunk.count
+    lost = records.Lost(1, chunk.count, chunk.end - chunk.begin)
+    assert records.left_out()[str(path)] == lost
+    said = capfd.readouterr().err
+    assert said.count("and left out") == 1
+    assert f"damaged at byte {chunk.begin} " in said
 
 
 def test_a_record_file_inside_a_record_is_not_taken_for_this_one(tmp_path: Path) -> None:
@@ -160,7 +208,7 @@ def test_a_record_file_inside_a_record_is_not_taken_for_this_one(tmp_path: Path)
     second = [part for part in parts(bytes(data)) if part.kind == "data"][1]
     data[second.begin] ^= 1
     path.write_bytes(data)
-    reader = records.Reader(path)
+    reader = records.Reader(path, damaged="skip")
     assert [record["file"].tobytes() for record in reader] == [inner, inner]
     assert reader.lost == records.Lost(1, 1, second.end - second.begin)
 
@@ -177,7 +225,7 @@ def test_headers_that_lie_take_no_memory(tmp_path: Path) -> None:
         sum_ = zlib.crc32(out[chunk.begin : chunk.begin + HEADER - 4])
         struct.pack_into("<I", out, chunk.begin + HEADER - 4, sum_)
         path.write_bytes(out)
-        reader = records.Reader(path)
+        reader = records.Reader(path, damaged="skip")
         assert [int(r["n"]) for r in reader] == list(range(chunk.count, RECORDS))
         assert reader.lost.chunks == 1
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import SECONDS, wait_until_computing
 
 import opstep
 from opstep import _core, layers, ops
@@ -233,24 +234,30 @@ def endless(limit: int = 2**62) -> tuple[opstep.Program, opstep.Variable]:
 
 
 def test_the_gil_is_released_while_a_program_runs() -> None:
-    main, i = endless(limit=2_000_000)
+    # What is fed is read where it is: the other thread ends the loop, if it ever gets to run.
+    main = opstep.Program()
+    with opstep.program_guard(main, opstep.Program()):
+        limit = layers.data("limit", [1], "int64")
+        i = layers.fill([1], 0, "int64")
+        going = layers.less_than(i, limit)
+        with layers.While(going).block():
+            layers.increment(i)
+            layers.less_than(i, limit, out=going)
+    fed = np.array([1 << 60])
     turns = 0
-    done = threading.Event()
 
     def spin() -> None:
         nonlocal turns
-        while not done.is_set():
+        while turns < 1000:
             turns += 1
             time.sleep(0)
+        fed[0] = 0
 
     thread = threading.Thread(target=spin)
     thread.start()
-    before = turns
-    opstep.Executor().run(main, fetch_list=[i])
-    during = turns - before
-    done.set()
+    opstep.Executor().run(main, feed={"limit": fed}, fetch_list=[i])
     thread.join()
-    assert during > 100
+    assert turns == 1000
 
 
 def test_two_threads_run_two_programs_at_once() -> None:
@@ -294,12 +301,12 @@ def test_ctrl_c_ends_a_long_run(how: str) -> None:
     script = textwrap.dedent(
         """
         import sys, opstep
-        sys.path.insert(0, sys.argv[1])
+        sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
         from test_run import endless
         main, i = endless()
         exe = opstep.Executor()
-        print("go", flush=True)
         try:
+            print("go", flush=True)
             if sys.argv[2] == "run":
                 exe.run(main, fetch_list=[i])
             else:
@@ -315,12 +322,10 @@ def test_ctrl_c_ends_a_long_run(how: str) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "go\n"
-        time.sleep(0.5)
+        wait_until_computing(process.pid, 0.2)
         assert process.poll() is None
-        sent = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - sent < 2
         assert process.stdout.readline() == "[5]\n"
     assert process.returncode == 0
 
@@ -330,7 +335,7 @@ def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> No
     script = textwrap.dedent(
         """
         import sys, threading, time, opstep
-        sys.path.insert(0, sys.argv[1])
+        sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
         from test_run import endless
         main, i = endless(int(sys.argv[2]))
         exe = opstep.Executor()
@@ -346,7 +351,7 @@ def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> No
     )
     folder = __file__.rsplit("/", 1)[0]
     command = [sys.executable, "-c", script, folder, str(iterations)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -359,9 +364,9 @@ def test_an_exception_from_a_signal_handler_ends_the_run() -> None:
 
     main, i = endless()
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         with pytest.raises(Alarm):
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
             opstep.Executor().run(main, fetch_list=[i])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -385,7 +390,7 @@ def test_a_forked_child_runs_programs() -> None:
         """
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n" * 2, "")
 
@@ -408,16 +413,14 @@ def test_a_forked_child_runs_programs() -> None:
 def test_a_debug_server_that_is_not_there_does_not_end_the_run(settings, complaint: str) -> None:
     script = textwrap.dedent(
         """
-        import time, opstep
+        import opstep
         y = opstep.layers.data("x", [2]) + 1
-        start = time.monotonic()
         print(opstep.Executor().run(feed={"x": [3, 4]}, fetch_list=[y])[0].tolist())
-        assert time.monotonic() - start < 2
         """
     )
     command = [sys.executable, "-c", script]
     environment = os.environ | settings
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n", complaint)
 
 
@@ -433,7 +436,9 @@ def test_paths_and_words_that_are_no_utf8_and_odd_ranks_do_not_end_the_run(tmp_p
     command = [os.fsencode(sys.executable), folder + b"/script.py", b"\xfe"]
     for rank in ("99999999999", "\N{SUPERSCRIPT TWO}"):
         environment = os.environ | {"RANK": rank}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, env=environment
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "[4.0, 5.0]\n", "")
 
 

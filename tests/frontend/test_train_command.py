@@ -10,7 +10,7 @@ import pytest
 from trained import PARAMETERS, build, command, fails, same, values, write
 
 import opstep
-from opstep import layers, readers
+from opstep import layers, readers, records
 from opstep.cli import progress
 
 
@@ -159,6 +159,34 @@ def test_a_program_reads_only_what_it_is_given(program: Path, tmp_path: Path) ->
     done = command(program, "--allow-files", "--out", "own", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert same(tmp_path / "moved" / PARAMETERS, tmp_path / "own" / PARAMETERS)
+
+
+def test_damaged_data_end_a_training_or_are_counted(
+    program: Path, data: Path, tmp_path: Path
+) -> None:
+    reader, damaged = records.Reader(data), tmp_path / "damaged.rec"
+    with records.Writer(damaged, reader.fields, chunk_bytes=500) as writer:
+        for record in reader:
+            writer.write(**record)
+    whole = damaged.read_bytes()
+    at = len(whole) // 2
+    damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    given = ("--data", damaged, "--out", "trained")
+    said = fails(program, "--allow-files", *given, cwd=tmp_path)
+    assert f"'{damaged}' is damaged at byte " in said
+    assert "--skip-damaged" in said
+    assert not (tmp_path / "trained" / PARAMETERS).exists()
+    lost = records.Reader(damaged, damaged="skip").verify().records
+    skipping = ("--allow-files", "--skip-damaged")
+    done = command(program, *skipping, "--data", damaged, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{lost} records of " in done.stderr
+    assert done.stderr.endswith(f", {lost} damaged records left out\n")
+    # The program's own data too.
+    data.write_bytes(damaged.read_bytes())
+    assert "is damaged at byte" in fails(program, "--allow-files", "--out", "trained", cwd=tmp_path)
+    done = command(program, *skipping, cwd=tmp_path)
+    assert done.stderr.endswith(f", {lost} damaged records left out\n")
 
 
 def test_data_in_several_files_and_by_name(program: Path, tmp_path: Path) -> None:

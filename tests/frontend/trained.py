@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from patience import SECONDS
 
 import opstep
 from opstep import _core, layers, readers, records
@@ -65,7 +66,7 @@ def build(data: Path, path: Path, passes: int = 5, tested: bool = False) -> opst
 
 def command(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     words = [*OPSTEP, *map(str, args)]
-    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=100)
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=SECONDS)
 
 
 def fails(*args: object, cwd: Path) -> str:
@@ -126,4 +127,4 @@ class Running:
         except OSError:
             pass
         os.close(self.screen)
-        return self.process.wait(60)
+        return self.process.wait(SECONDS)
