@@ -27,7 +27,9 @@ constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{5000};
 constexpr milliseconds kHeartbeat{2000};
 constexpr int kMissedHeartbeats = 3;
+// How long the end of a stream may take without progress, and at most.
 constexpr milliseconds kFlush{1000};
+constexpr milliseconds kLongestFlush{10000};
 constexpr size_t kQueueLimit = 64 << 20;
 // Less than any socket and stream takes before somebody reads.
 constexpr size_t kUnheard = 32 << 10;
@@ -96,10 +98,12 @@ struct Channel::Impl {
   bool said_all = false;  // of this stream
   bool closing = false;
   bool cut_off = false;
+  bool cancelled = false;  // this stream, by us
+  bool read_all = false;   // the last stream ended when the server had read everything
   bool writer_done = false;
   int missed = 0;
   size_t unheard = 0;  // bytes that were written since the server was heard of
-  Clock::time_point flush_until;
+  Clock::time_point flush_until, flush_limit;
   std::condition_variable over;  // closing
   std::thread reader, writer, clock;
   std::thread::id reader_id;
@@ -119,7 +123,14 @@ struct Channel::Impl {
   void WriteOwn();
   // Would the server take what is queued without reading? Else it is the writer's, who may wait.
   bool WritesAtOnce() const { return unheard + queue.bytes() <= kUnheard; }
+  void BeginFlush() {
+    flush_limit = Clock::now() + kLongestFlush;
+    GoOnFlushing();
+  }
+  // The server reads: what is left may still get there.
+  void GoOnFlushing() { flush_until = std::min(Clock::now() + kFlush, flush_limit); }
   void Cancel() {
+    cancelled = true;
     if (context) context->TryCancel();
     if (line) ::shutdown(line.get(), SHUT_RDWR);
   }
@@ -136,9 +147,10 @@ void Channel::Impl::ReadLoop() {
     bool final = false;
     const bool welcomed_once = RunStream(&why, &final);
     const bool alone = home.address.empty() && !listener->WaitsForGuest();
-    bool stop;
+    bool stop, all;
     {
       std::lock_guard lock(mutex);
+      all = read_all;
       // What a guest says is final for the guest only.
       if (!home.address.empty() && std::exchange(guest_is_here, false)) final = false;
       stop = closing || final || (alone && guest.empty());
@@ -146,7 +158,7 @@ void Channel::Impl::ReadLoop() {
     }
     changed.notify_all();
     over.notify_all();
-    if (welcomed_once || stop) listener->OnClosed(why, stop);
+    if (welcomed_once || stop) listener->OnClosed(why, stop, all);
     if (stop) return;
     if (welcomed_once) pause = kFirstPause;
     std::unique_lock lock(mutex);
@@ -157,7 +169,7 @@ void Channel::Impl::ReadLoop() {
       changed.wait_for(lock, pause, woken);
     if (closing) {
       lock.unlock();
-      listener->OnClosed("closed", true);
+      listener->OnClosed("closed", true, true);
       return;
     }
     pause = std::min(pause * 2, kLongestPause);
@@ -192,7 +204,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     at = to.address;
     context = &attempt;
     queue.Clear();
-    cut_off = leaving = said_all = false;
+    cut_off = leaving = said_all = cancelled = read_all = false;
     missed = 0;
     unheard = 0;
   }
@@ -226,6 +238,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
       std::lock_guard lock(mutex);
       missed = 0;
       unheard = 0;
+      if (closing || leaving) GoOnFlushing();
     }
     if (message.has_welcome() && !accepted) {
       if (!Accept(message.welcome(), why)) {
@@ -252,8 +265,10 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   }
   {
     std::unique_lock lock(mutex);
-    // A server that never took us has ended the stream itself, and its reason is wanted.
-    if (accepted || *final) Cancel();
+    read_all = accepted && (closing || leaving) && queue.empty() && !writing && !cancelled;
+    // A server that never took us has ended the stream itself, and its reason is wanted; so is that
+    // of one which had everything.
+    if ((accepted && !read_all) || *final) Cancel();
     written.wait(lock, [&] { return !writing; });
     stream = nullptr;
     welcomed = leaving = false;
@@ -268,6 +283,7 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     std::lock_guard lock(mutex);
     context = nullptr;
     line = Descriptor();
+    read_all = read_all && status.ok();
   }
   if (!accepted && !*final && !status.error_message().empty()) *why = status.error_message();
   // The token does not get better by itself.
@@ -299,6 +315,7 @@ void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   writing = false;
+  if (ok && (closing || leaving)) GoOnFlushing();
   if (!ok) {
     queue.Clear();
     Cancel();
@@ -334,7 +351,7 @@ void Channel::Impl::BeatLoop() {
     changed.notify_all();
   }
   // A write that hangs in the network ends only by cancelling.
-  changed.wait_until(lock, flush_until, [&] { return writer_done; });
+  while (!writer_done && Clock::now() < flush_until) changed.wait_until(lock, flush_until);
   Cancel();
 }
 
@@ -416,18 +433,20 @@ bool Channel::EndGuest() {
   std::lock_guard lock(impl_->mutex);
   if (!impl_->guest_is_here || impl_->home.address.empty()) return false;
   impl_->leaving = true;
-  impl_->flush_until = Clock::now() + kFlush;
+  impl_->BeginFlush();
   impl_->changed.notify_all();
   return true;
 }
 
-void Channel::Send(proto::FromExecutor message) {
+bool Channel::Send(proto::FromExecutor message) {
   {
     std::lock_guard lock(impl_->mutex);
-    if (!impl_->Enqueue(std::move(message)) || impl_->writing) return;
-    if (std::this_thread::get_id() == impl_->reader_id) return;  // WriteOwn comes
+    if (!impl_->Enqueue(std::move(message))) return false;
+    if (impl_->writing) return true;
+    if (std::this_thread::get_id() == impl_->reader_id) return true;  // WriteOwn comes
   }
   impl_->changed.notify_all();
+  return true;
 }
 
 void Channel::Put(proto::FromExecutor message) {
@@ -469,7 +488,7 @@ std::string Channel::address() {
 void Channel::CloseSoon() {
   {
     std::lock_guard lock(impl_->mutex);
-    if (!impl_->closing) impl_->flush_until = Clock::now() + kFlush;
+    if (!impl_->closing) impl_->BeginFlush();
     impl_->closing = true;
   }
   impl_->changed.notify_all();

@@ -20,8 +20,9 @@ class ChannelListener {
   // Its sinks have taken a batch of tap records, or lost some of it.
   virtual void OnTapsTaken(const proto::TapsTaken& taken) = 0;
   virtual void OnTapAnswer(const proto::TapAnswer& answer) = 0;
-  // A stream that had been welcomed ended, or (`final`) there will be no other attempt.
-  virtual void OnClosed(const std::string& why, bool final) = 0;
+  // A stream that had been welcomed ended, or (`final`) there will be no other attempt. `read_all`:
+  // the server has read everything that was sent.
+  virtual void OnClosed(const std::string& why, bool final, bool read_all) = 0;
   // There is nobody to dial: is there something that waits for the next guest?
   virtual bool WaitsForGuest() = 0;
 };
@@ -45,9 +46,9 @@ struct Destination {
 //   clock   sends a heartbeat every 2 s and counts those that the server owes: three and the stream
 //           is cut off, which wakes whoever blocks in the network.
 // A thread that calls Write writes too, if the server takes that without reading. There is one
-// write at a time, and it takes all that is queued. CloseSoon and Close stop all three: the writer
-// gets a second to write what is queued, then the stream is cut off. Close also joins them; it must
-// not be called on the reader.
+// write at a time, and it takes all that is queued. CloseSoon and Close stop all three: the stream
+// is cut off when the server has read nothing for a second, or not everything in ten. Close also
+// joins them; it must not be called on the reader.
 class Channel {
  public:
   static constexpr uint32_t kProtocol = 2;
@@ -65,7 +66,8 @@ class Channel {
   Invited Invite(std::string guest);
   // Never blocks. Without a welcomed stream the message goes nowhere. A server that reads so slowly
   // that the queue is full is cut off: a reply that is lost must not look like one that is late.
-  void Send(proto::FromExecutor message);
+  // False when the message goes nowhere.
+  bool Send(proto::FromExecutor message);
   // Send, but nobody is woken: the message goes out with the next one, or by Write. Put by the
   // listener, it goes out a fraction of a millisecond later all the same.
   void Put(proto::FromExecutor message);

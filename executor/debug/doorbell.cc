@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "debug/socket.h"
@@ -25,7 +27,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{1000};
 constexpr size_t kMaxLine = 512;
+constexpr size_t kMostCallers = 32;
 
+// One line is asked and one answered, in a second.
+struct Caller {
+  Descriptor socket;
+  Clock::time_point until;
+  std::string line, out;
+  size_t sent = 0;
+};
+
+// Callers are served side by side: one that says nothing keeps nobody waiting.
 struct Bell {
   AgentOptions options;
   std::string path;
@@ -33,11 +45,13 @@ struct Bell {
   Descriptor closing;  // readable when the bell is to end
   std::thread thread;
 
+  Clock::time_point no_room_until;  // for another descriptor
+
   void Run();
-  void Serve(int caller);
+  void Accept(std::vector<Caller>& callers);
+  // What can be done now; false when that was all.
+  bool Serve(Caller& caller);
   std::string Answer(const std::string& line);
-  // Until the descriptor is ready; false when the time is over or the bell is to end.
-  bool Await(int descriptor, short events, Clock::time_point until);
 };
 
 // Another one in a forked child: somebody may have held the parent's.
@@ -94,53 +108,68 @@ bool IsOurUser(int caller) {
 
 }  // namespace
 
-bool Bell::Await(int descriptor, short events, Clock::time_point until) {
-  while (true) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) return false;
-    pollfd ready[] = {{descriptor, events, 0}, {closing.get(), POLLIN, 0}};
-    const int count = ::poll(ready, 2, static_cast<int>(left));
-    if (count < 0 && errno != EINTR) return false;
-    if (count > 0) return ready[1].revents == 0;
-  }
-}
-
 void Bell::Run() {
+  std::vector<Caller> callers;
   while (true) {
-    pollfd ready[] = {{listener.get(), POLLIN, 0}, {closing.get(), POLLIN, 0}};
-    if (::poll(ready, 2, -1) < 0 && errno != EINTR) return;
-    if (ready[1].revents != 0) return;
-    if ((ready[0].revents & POLLIN) == 0) continue;
-    const Descriptor caller(
-        ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (caller) {
-      Serve(caller.get());
-    } else if (errno == EMFILE || errno == ENFILE) {
-      // The process has no descriptor to spare: look again later, not at once.
-      Await(closing.get(), POLLIN, Clock::now() + kPatience);
+    std::vector<pollfd> ready = {{closing.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}};
+    Clock::time_point until = Clock::time_point::max();
+    for (const Caller& caller : callers) {
+      ready.push_back(
+          {caller.socket.get(), caller.out.empty() ? short{POLLIN} : short{POLLOUT}, 0});
+      until = std::min(until, caller.until);
     }
+    if (Clock::now() < no_room_until) {
+      ready[1].events = 0;
+      until = std::min(until, no_room_until);
+    }
+    int left = -1;
+    if (until != Clock::time_point::max()) {
+      const auto span = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+      left = static_cast<int>(std::max<int64_t>(0, span.count()));
+    }
+    if (::poll(ready.data(), ready.size(), left) < 0) {
+      if (errno != EINTR) return;
+      continue;
+    }
+    if (ready[0].revents != 0) return;
+    const Clock::time_point now = Clock::now();
+    for (size_t i = 0; i < callers.size(); ++i) {
+      const bool over = ready[i + 2].revents != 0 && !Serve(callers[i]);
+      if (over || callers[i].until <= now) callers[i].socket = Descriptor();
+    }
+    std::erase_if(callers, [](const Caller& caller) { return !caller.socket; });
+    if (ready[1].revents & POLLIN) Accept(callers);
   }
 }
 
-void Bell::Serve(int caller) {
-  if (!IsOurUser(caller)) return;
-  const Clock::time_point until = Clock::now() + kPatience;
-  std::string line;
-  while (line.find('\n') == std::string::npos) {
+void Bell::Accept(std::vector<Caller>& callers) {
+  Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket && IsOurUser(socket.get())) {
+    // The first one has had the most time to say something.
+    if (callers.size() == kMostCallers) callers.erase(callers.begin());
+    callers.push_back({std::move(socket), Clock::now() + kPatience, "", "", 0});
+  } else if (!socket && (errno == EMFILE || errno == ENFILE)) {
+    // The process has no descriptor to spare: look again later, not at once.
+    no_room_until = Clock::now() + kPatience;
+  }
+}
+
+bool Bell::Serve(Caller& caller) {
+  if (caller.out.empty()) {
     char bytes[kMaxLine];
-    if (line.size() >= kMaxLine || !Await(caller, POLLIN, until)) return;
-    const ssize_t count = ::recv(caller, bytes, kMaxLine - line.size(), 0);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return;
-    if (count > 0) line.append(bytes, static_cast<size_t>(count));
+    const ssize_t count = ::recv(caller.socket.get(), bytes, kMaxLine - caller.line.size(), 0);
+    if (count < 0) return errno == EAGAIN || errno == EINTR;
+    if (count == 0) return false;
+    caller.line.append(bytes, static_cast<size_t>(count));
+    const size_t end = caller.line.find('\n');
+    if (end == std::string::npos) return caller.line.size() < kMaxLine;
+    caller.out = Answer(caller.line.substr(0, end)) + "\n";
   }
-  const std::string answer = Answer(line.substr(0, line.find('\n'))) + "\n";
-  for (size_t sent = 0; sent < answer.size();) {
-    if (!Await(caller, POLLOUT, until)) return;
-    const ssize_t count = ::send(caller, answer.data() + sent, answer.size() - sent, MSG_NOSIGNAL);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return;
-    if (count > 0) sent += static_cast<size_t>(count);
-  }
+  const ssize_t count = ::send(caller.socket.get(), caller.out.data() + caller.sent,
+                               caller.out.size() - caller.sent, MSG_NOSIGNAL);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  caller.sent += static_cast<size_t>(count);
+  return caller.sent < caller.out.size();
 }
 
 std::string Bell::Answer(const std::string& line) {

@@ -66,11 +66,19 @@ struct HistogramCall : Node {
   }
 };
 
-struct PercentileCall : Node {
-  NodePtr x, q;
+// f(x, one more argument, axis, keepdims), as far as they are given.
+using OrderFunction = Value (*)(const Value& x, const Value* second, const Value* axis,
+                                bool keepdims, Budget& budget);
+template <OrderFunction kFunction>
+struct OrderCall : Node {
+  NodePtr x, second, axis, keepdims;
   Value Eval(Context& context) const override {
     const Value values = x->Eval(context);
-    return Percentile(values, q->Eval(context), context.budget);
+    const Value more = second ? second->Eval(context) : Value();
+    const Value axes = axis ? axis->Eval(context) : Value();
+    const bool keep = keepdims && Truth(keepdims->Eval(context));
+    return kFunction(values, second ? &more : nullptr, axis ? &axes : nullptr, keep,
+                     context.budget);
   }
 };
 
@@ -159,11 +167,37 @@ NodePtr MakeHistogram(std::vector<NodePtr> args) {
   return node;
 }
 
-NodePtr MakePercentile(std::vector<NodePtr> args) {
-  auto node = std::make_unique<PercentileCall>();
+// The places of the second argument, the axis and keepdims among the arguments; 0: there is none.
+template <OrderFunction kFunction, int kSecond, int kAxis, int kKeep>
+NodePtr MakeOrder(std::vector<NodePtr> args) {
+  auto node = std::make_unique<OrderCall<kFunction>>();
   node->x = std::move(args[0]);
-  node->q = std::move(args[1]);
+  if (kSecond) node->second = std::move(args[kSecond]);
+  if (kAxis) node->axis = std::move(args[kAxis]);
+  if (kKeep) node->keepdims = std::move(args[kKeep]);
   return node;
+}
+
+Value PercentileOf(const Value& x, const Value* q, const Value* axis, bool keep, Budget& budget) {
+  return Quantile(x, *q, 100, axis, keep, budget);
+}
+Value QuantileOf(const Value& x, const Value* q, const Value* axis, bool keep, Budget& budget) {
+  return Quantile(x, *q, 1, axis, keep, budget);
+}
+Value MedianOf(const Value& x, const Value*, const Value* axis, bool keep, Budget& budget) {
+  return Median(x, axis, keep, budget);
+}
+Value RoundOf(const Value& x, const Value* decimals, const Value*, bool, Budget& budget) {
+  return Round(x, decimals ? ToIndex(*decimals, "the number of decimals") : 0, budget);
+}
+Value ReshapeOf(const Value& x, const Value* dims, const Value*, bool, Budget& budget) {
+  return Reshape(x, *dims, budget);
+}
+Value SortOf(const Value& x, const Value*, const Value* axis, bool, Budget& budget) {
+  return Sort(x, axis, budget);
+}
+Value TopKOf(const Value& x, const Value* k, const Value* axis, bool, Budget& budget) {
+  return TopK(x, ToIndex(*k, "k"), axis, budget);
 }
 
 constexpr Function kFunctions[] = {
@@ -186,7 +220,13 @@ constexpr Function kFunctions[] = {
     {"log(x)", 1, MakeUnary<UnaryOp::kLog>},
     {"where(condition, a, b)", 3, MakeWhere},
     {"histogram(x, bins, range)", 1, MakeHistogram},
-    {"percentile(x, q)", 2, MakePercentile},
+    {"percentile(x, q, axis, keepdims)", 2, MakeOrder<PercentileOf, 1, 2, 3>},
+    {"quantile(x, q, axis, keepdims)", 2, MakeOrder<QuantileOf, 1, 2, 3>},
+    {"median(x, axis, keepdims)", 1, MakeOrder<MedianOf, 0, 1, 2>},
+    {"sort(x, axis)", 1, MakeOrder<SortOf, 0, 1, 0>},
+    {"topk(x, k, axis)", 2, MakeOrder<TopKOf, 1, 2, 0>},
+    {"round(x, decimals)", 1, MakeOrder<RoundOf, 1, 0, 0>},
+    {"reshape(x, shape)", 2, MakeOrder<ReshapeOf, 1, 0, 0>},
     {"len(x)", 1, MakePlain<Len>},
     {"int(x)", 1, MakePlain<ToInt>},
     {"float(x)", 1, MakePlain<ToFloat>},
@@ -200,7 +240,8 @@ constexpr Function kFunctions[] = {
     {"dtype(x)", 1,
      [](std::vector<NodePtr> args) { return PropertyNode(std::move(args[0]), ".dtype"); }},
     {"grad(w)", 1, nullptr},
-    {"var(name)", 1, nullptr},
+    // Of a name in quotes the variable: the binder's business too.
+    {"var(x, axis, keepdims)", 1, MakeReduce<ReduceOp::kVar>},
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ enum class UnaryOp {
   kIsInf,
   kIsFinite
 };
-enum class ReduceOp { kAny, kAll, kMin, kMax, kMean, kSum, kStd, kNorm, kArgMax, kArgMin };
+enum class ReduceOp { kAny, kAll, kMin, kMax, kMean, kSum, kStd, kVar, kNorm, kArgMax, kArgMin };
 
 // As in the source text: "+".
 std::string_view SymbolOf(BinaryOp op);
@@ -70,8 +70,29 @@ std::optional<Value> ReduceTest(ReduceOp op, UnaryOp test, const Value& x);
 // smallest element to the largest or over the range.
 Value Histogram(const Value& x, int64_t bins, const std::optional<std::pair<double, double>>& range,
                 Budget& budget);
-// What so many percent of the elements are below; between two elements it is interpolated.
-Value Percentile(const Value& x, const Value& percent, Budget& budget);
+// The axes that a reduction leaves come first in `view`, then those that it takes away.
+struct Reduced {
+  Value view;
+  Dims dims;  // of the result
+  int64_t outer = 1, inner = 1;
+};
+// Along all axes, or those that are given (an int or a list of them, or one of them only).
+Reduced SplitAxes(const Value& x, const Value* axis, bool keepdims, bool one_axis = false);
+
+// What such a part of the elements is below, of 0 to `whole`; between two elements it is
+// interpolated. With several parts they are the first axis of the result.
+Value Quantile(const Value& x, const Value& part, double whole, const Value* axis, bool keepdims,
+               Budget& budget);
+Value Median(const Value& x, const Value* axis, bool keepdims, Budget& budget);
+
+// Half to even; decimals may be negative.
+Value Round(const Value& x, int64_t decimals, Budget& budget);
+// The same elements; one of the sizes may be -1.
+Value Reshape(const Value& x, const Value& dims, Budget& budget);
+// Ascending, NaN last. Without an axis along the last one.
+Value Sort(const Value& x, const Value* axis, Budget& budget);
+// The k largest, NaN first, and where they are: two arrays.
+Value TopK(const Value& x, int64_t k, const Value* axis, Budget& budget);
 
 struct Subscript {
   enum class Kind { kIndex, kRange, kEllipsis };

@@ -69,6 +69,11 @@ struct Std {
 };
 
 template <typename C>
+struct Var : Std<C> {
+  double Result(int64_t n) const { return this->squares / static_cast<double>(n); }
+};
+
+template <typename C>
 struct Norm {
   double sum = 0;
   void Add(const C* p, int64_t n) {
@@ -169,6 +174,8 @@ void Run(ReduceOp op, const Value& view, int64_t outer, int64_t inner, DType dty
       return Run<Sum<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kStd:
       return Run<Std<C>, C>(view, outer, inner, dtype, to, budget);
+    case ReduceOp::kVar:
+      return Run<Var<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kNorm:
       return Run<Norm<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kArgMax:
@@ -197,7 +204,7 @@ DType ResultType(ReduceOp op, DType from) {
 }
 
 // Bit i is set when axis i is to be reduced.
-uint32_t Axes(ReduceOp op, const Value& x, const Value* axis) {
+uint32_t Axes(const Value& x, const Value* axis, bool one_axis) {
   if (axis == nullptr) return (1u << x.rank) - 1;
   uint32_t axes = 0;
   const auto add = [&](const Value& v) {
@@ -210,7 +217,7 @@ uint32_t Axes(ReduceOp op, const Value& x, const Value* axis) {
   if (axis->kind != Value::Kind::kList) {
     add(*axis);
   } else {
-    OPSTEP_CHECK(op < ReduceOp::kArgMax, "argmax() and argmin() take one axis");
+    OPSTEP_CHECK(!one_axis, "argmax() and argmin() take one axis");
     for (const Value& v : axis->list()) add(v);
   }
   return axes;
@@ -231,45 +238,49 @@ bool AnyByte(const char* p, int64_t n, Budget& budget) {
 
 }  // namespace
 
-Value Reduce(ReduceOp op, const Value& value, const Value* axis, bool keepdims, Budget& budget) {
-  const Value x = ToNumeric(value, "a reduction", budget);
-  const DType from = x.full_dtype();
-  const uint32_t axes = Axes(op, x, axis);
-  // The axes that stay, then those that go.
-  Value view = x;
-  Dims dims;
-  int64_t outer = 1, inner = 1;
+Reduced SplitAxes(const Value& x, const Value* axis, bool keepdims, bool one_axis) {
+  const uint32_t axes = Axes(x, axis, one_axis);
+  Reduced split;
+  split.view = x;
   int at = 0;
   for (int i = 0; i < x.rank; ++i) {
     if (axes >> i & 1) {
-      inner *= x.dims[i];
-      if (keepdims) dims.push_back(1);
+      split.inner *= x.dims[i];
+      if (keepdims) split.dims.push_back(1);
       continue;
     }
-    outer *= x.dims[i];
-    dims.push_back(x.dims[i]);
-    view.dims[at] = x.dims[i];
-    view.strides[at++] = x.strides[i];
+    split.outer *= x.dims[i];
+    split.dims.push_back(x.dims[i]);
+    split.view.dims[at] = x.dims[i];
+    split.view.strides[at++] = x.strides[i];
   }
   for (int i = 0; i < x.rank; ++i) {
     if (!(axes >> i & 1)) continue;
-    view.dims[at] = x.dims[i];
-    view.strides[at++] = x.strides[i];
+    split.view.dims[at] = x.dims[i];
+    split.view.strides[at++] = x.strides[i];
   }
+  return split;
+}
+
+Value Reduce(ReduceOp op, const Value& value, const Value* axis, bool keepdims, Budget& budget) {
+  const Value x = ToNumeric(value, "a reduction", budget);
+  const DType from = x.full_dtype();
+  const Reduced split = SplitAxes(x, axis, keepdims, op >= ReduceOp::kArgMax);
   const bool needs_some = op == ReduceOp::kMin || op == ReduceOp::kMax || op >= ReduceOp::kArgMax;
-  OPSTEP_CHECK(inner > 0 || outer == 0 || !needs_some,
+  OPSTEP_CHECK(split.inner > 0 || split.outer == 0 || !needs_some,
                "an empty array has no smallest or largest element");
-  if (op == ReduceOp::kAny && from == DType::kBool && outer == 1 && dims.rank() == 0 &&
+  if (op == ReduceOp::kAny && from == DType::kBool && split.outer == 1 && split.dims.rank() == 0 &&
       x.is_array() && x.dense()) {
-    return Value::Bool(AnyByte(x.memory(), inner, budget), DType::kBool);
+    return Value::Bool(AnyByte(x.memory(), split.inner, budget), DType::kBool);
   }
   const DType to = ResultType(op, from);
   Value out;
   char* memory;
-  Value::Fresh(to, dims, budget, &out, &memory);
-  if (outer > 0) {
-    DispatchCompute(from,
-                    [&](auto c) { Run<decltype(c)>(op, view, outer, inner, to, memory, budget); });
+  Value::Fresh(to, split.dims, budget, &out, &memory);
+  if (split.outer > 0) {
+    DispatchCompute(from, [&](auto c) {
+      Run<decltype(c)>(op, split.view, split.outer, split.inner, to, memory, budget);
+    });
   }
   return Value::Finish(std::move(out));
 }

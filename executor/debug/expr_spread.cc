@@ -71,43 +71,4 @@ Value Histogram(const Value& value, int64_t bins,
   return Value::Finish(std::move(out));
 }
 
-Value Percentile(const Value& value, const Value& wanted, Budget& budget) {
-  const Value x = ToNumeric(value, "percentile()", budget);
-  const Value q = ToNumeric(wanted, "percentile()", budget);
-  const int64_t count = x.numel();
-  OPSTEP_CHECK(count > 0, "an empty array has no percentiles");
-  const auto owner = budget.Allocate(count, DType::kFloat64);
-  auto* const all = static_cast<double*>(owner.get());
-  double* to = all;
-  bool nan = false;
-  ForEachChunk(x, budget, [&](const double* p, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) nan |= std::isnan(p[i]);
-    to = std::copy_n(p, n, to);
-  });
-  // NumPy's rule: several are as exact as they can be.
-  const bool narrow = q.is_scalar() && IsFloat(x.full_dtype());
-  const DType dtype = narrow ? x.full_dtype() : DType::kFloat64;
-  Value out;
-  char* memory = nullptr;
-  Value::Fresh(dtype, q.shape(), budget, &out, &memory);
-  ForEachChunk(q, budget, [&](const double* p, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      OPSTEP_CHECK(p[i] >= 0 && p[i] <= 100, "a percentile is from 0 to 100, not ", p[i]);
-      double result = std::nan("");
-      if (!nan) {
-        budget.Spend(count);
-        const double place = p[i] / 100 * static_cast<double>(count - 1);
-        double* const at = all + static_cast<int64_t>(place);
-        std::nth_element(all, at, all + count);
-        result = *at;
-        const double part = place - std::floor(place);
-        if (part > 0) result += (*std::min_element(at + 1, all + count) - result) * part;
-      }
-      Store(dtype, &result, 1, memory);
-      memory += SizeOf(dtype);
-    }
-  });
-  return Value::Finish(std::move(out));
-}
-
 }  // namespace opstep::expr

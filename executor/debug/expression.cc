@@ -132,20 +132,19 @@ class Binder {
     for (int i = 0; i < function.least; ++i) {
       OPSTEP_CHECK(given[i] != nullptr, function.signature, " needs '", parameters[i], "'");
     }
-    if (function.make == nullptr) return BuildNamed(function, *given[0], depth + 1);
+    if (function.name() == "var" && given[0]->node_case() == proto::Expr::kS) {
+      Count(depth + 1);
+      return names_.Variable(given[0]->s());
+    }
+    if (function.make == nullptr) return BuildNamed(*given[0], depth + 1);
     std::vector<NodePtr> args;
     for (const proto::Expr* arg : given) args.push_back(arg ? Build(*arg, depth + 1) : nullptr);
     return function.make(std::move(args));
   }
 
-  // grad(w) and var("name"): what they take is a name, not a value.
-  NodePtr BuildNamed(const Function& function, const proto::Expr& arg, int depth) {
+  // grad(w): what it takes is a name, not a value.
+  NodePtr BuildNamed(const proto::Expr& arg, int depth) {
     Count(depth);
-    if (function.name() == "var") {
-      OPSTEP_CHECK(arg.node_case() == proto::Expr::kS,
-                   "var() takes the name of a variable in quotes");
-      return names_.Variable(arg.s());
-    }
     if (arg.node_case() == proto::Expr::kS) return names_.Gradient(arg.s());
     std::string name;
     for (const std::string& part : Parts(arg, depth)) name += name.empty() ? part : "." + part;

@@ -22,7 +22,7 @@ void LogQueue::Add(proto::LogRecord record) {
   const size_t size = record.ByteSizeLong();
   std::lock_guard lock(mutex_);
   if (bytes_ + size > kMostBytes) {
-    ++dropped_;
+    Drop(record);
     return;
   }
   bytes_ += size;
@@ -34,7 +34,13 @@ void LogQueue::Add(proto::LogRecord record) {
 void LogQueue::Taken(uint64_t records) {
   {
     std::lock_guard lock(mutex_);
-    under_way_ -= std::min(records, under_way_);
+    do {
+      if (sent_.empty() || (records == 0 && sent_.front().records > 0)) break;
+      const uint64_t taken = sent_.front().records;
+      sent_.pop_front();
+      under_way_ -= taken;
+      records -= std::min(records, taken);
+    } while (records > 0);
   }
   changed_.notify_all();
 }
@@ -50,10 +56,9 @@ void LogQueue::Loop() {
 }
 
 bool LogQueue::Send() {
-  while (!records_.empty() || dropped_) {
+  while (!records_.empty() || !dropped_.empty()) {
     if (under_way_ >= kAhead) return false;
     proto::Logs logs;
-    logs.set_dropped(std::exchange(dropped_, 0));
     size_t taken = 0;
     while (!records_.empty() && taken < kMuch &&
            logs.records_size() < static_cast<int>(kMuchRecords)) {
@@ -62,10 +67,32 @@ bool LogQueue::Send() {
       records_.pop_front();
     }
     bytes_ -= taken;
-    under_way_ += static_cast<uint64_t>(logs.records_size());
-    send_(std::move(logs));
+    Deliver(std::move(logs));
   }
   return true;
+}
+
+void LogQueue::SendRest() {
+  for (const proto::LogRecord& record : records_) Drop(record);
+  records_.clear();
+  bytes_ = 0;
+  if (!dropped_.empty()) Deliver({});
+}
+
+void LogQueue::Deliver(proto::Logs logs) {
+  uint64_t dropped = 0;
+  for (const auto& [breakpoint, count] : std::exchange(dropped_, {})) {
+    (*logs.mutable_dropped_by())[breakpoint] = count;
+    dropped += count;
+  }
+  logs.set_dropped(dropped);
+  const auto records = static_cast<uint64_t>(logs.records_size());
+  if (!send_(std::move(logs))) {
+    unsent_ += records + dropped;
+    return;
+  }
+  sent_.push_back({records, dropped});
+  under_way_ += records;
 }
 
 void LogQueue::Flush() {
@@ -73,11 +100,22 @@ void LogQueue::Flush() {
   Send();
 }
 
-void LogQueue::Clear() {
+void LogQueue::Finish() {
   std::lock_guard lock(mutex_);
+  if (!Send()) SendRest();
+}
+
+uint64_t LogQueue::Clear() {
+  std::lock_guard lock(mutex_);
+  uint64_t lost = records_.size() + unsent_;
+  for (const Sent& sent : sent_) lost += sent.records + sent.dropped;
+  for (const auto& [breakpoint, count] : dropped_) lost += count;
   records_.clear();
+  dropped_.clear();
+  sent_.clear();
   bytes_ = 0;
-  dropped_ = under_way_ = 0;
+  under_way_ = unsent_ = 0;
+  return lost;
 }
 
 void LogQueue::Close() {
@@ -86,11 +124,7 @@ void LogQueue::Close() {
     const auto until = std::chrono::steady_clock::now() + kLast;
     while (!Send()) {
       if (changed_.wait_until(lock, until) == std::cv_status::no_timeout) continue;
-      proto::Logs rest;
-      rest.set_dropped(dropped_ + records_.size());
-      records_.clear();
-      bytes_ = dropped_ = 0;
-      send_(std::move(rest));
+      SendRest();
     }
     closing_ = true;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -13,40 +14,51 @@ namespace opstep {
 
 // What log points wrote and the server has not been sent yet. It is sent no more than a few
 // messages ahead of what it has worked in, so that stops and replies never wait behind records.
-// What does not fit is counted.
+// What does not fit is counted for its breakpoint, and the count is sent with the records.
 //
 // Thread: one, from the first record to Close. It sends what has gathered for 20 ms, or sooner when
 // that is much, and waits on its condition variable only.
 class LogQueue {
  public:
-  // `send` must not block.
-  explicit LogQueue(std::function<void(proto::Logs&&)> send) : send_(std::move(send)) {}
+  // `send` must not block; false when the message goes nowhere.
+  explicit LogQueue(std::function<bool(proto::Logs&&)> send) : send_(std::move(send)) {}
   ~LogQueue() { Close(); }
   LogQueue(const LogQueue&) = delete;
 
   // Never waits for the server.
   void Add(proto::LogRecord record);
-  // The server has worked in so many.
+  // The server has worked in a message with so many records.
   void Taken(uint64_t records);
   // Sends what may be sent now, before something that must not overtake it.
   void Flush();
-  // Forgets what was meant for a server that is gone.
-  void Clear();
+  // Sends the rest as a count of what is dropped, for a server that leaves in order.
+  void Finish();
+  // Forgets what was meant for a server that is gone; how many records it may not have.
+  uint64_t Clear();
   // Gives the server a moment to take the rest, counts what is left as dropped, ends the thread.
   void Close();
 
  private:
   void Loop();
-  // With the lock. False when the server is behind.
+  // The rest with the lock. False when the server is behind.
   bool Send();
+  void SendRest();
+  void Deliver(proto::Logs logs);
+  void Drop(const proto::LogRecord& record) { ++dropped_[record.breakpoint()]; }
 
-  const std::function<void(proto::Logs&&)> send_;
+  const std::function<bool(proto::Logs&&)> send_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<proto::LogRecord> records_;
   size_t bytes_ = 0;
-  uint64_t dropped_ = 0;
-  uint64_t under_way_ = 0;  // records that were sent and not taken
+  std::map<uint32_t, uint64_t> dropped_;  // by breakpoint, since the last message
+  // Messages that were sent and not taken: their records, and the drops that they tell of.
+  struct Sent {
+    uint64_t records, dropped;
+  };
+  std::deque<Sent> sent_;
+  uint64_t under_way_ = 0;  // records in `sent_`
+  uint64_t unsent_ = 0;     // records and drops of messages that went nowhere
   bool closing_ = false;
   std::thread thread_;
 };

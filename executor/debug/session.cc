@@ -18,6 +18,14 @@ std::atomic<uint64_t> sessions{0};
 // How long a process that ends waits for what its taps made to be taken.
 constexpr std::chrono::milliseconds kLastRecords{2000};
 
+void TellLost(uint64_t logs) {
+  if (logs == 0) return;
+  std::fprintf(stderr,
+               "opstep: up to %llu messages of log points are lost: the debug server left or was "
+               "too slow before it had read them\n",
+               static_cast<unsigned long long>(logs));
+}
+
 // Another one in a forked child.
 const std::string& Identity() {
   static std::string identity;
@@ -59,7 +67,7 @@ Session::Session(AgentOptions options, std::shared_ptr<Taps> taps)
       logs_([this](proto::Logs&& logs) {
         proto::FromExecutor message;
         *message.mutable_logs() = std::move(logs);
-        channel_->Send(std::move(message));
+        return channel_->Send(std::move(message));
       }),
       taps_(std::move(taps)) {
   OPSTEP_CHECK(policy_ != proto::POLICY_UNSPECIFIED,
@@ -156,6 +164,7 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
     Lock lock(mutex_);
     if (!wanted_) return;
     ++epoch_;
+    TellLost(logs_.Clear());  // what a thread wrote while the last server left
     connected_ = true;
     server_ = channel_->address();
     settled_ = true;
@@ -249,8 +258,10 @@ void Session::OnCommand(const proto::Command& command) {
     Answer(ErrorReply(command.id(), forbidden));
 }
 
-void Session::OnClosed(const std::string& why, bool final) {
+void Session::OnClosed(const std::string& why, bool final, bool read_all) {
   Lock lock(mutex_);
+  const uint64_t lost = logs_.Clear();
+  if (!read_all) TellLost(lost);
   if (final && wanted_) {
     wanted_ = false;
     // Whoever rang and left is not worth a line: others may ring.
@@ -301,7 +312,6 @@ void Session::Leave(bool go_on) {
   taps_->sender().Disconnect();
   taps_->ServerGone();
   Settle();
-  logs_.Clear();
   told_programs_.clear();
   stop_next_.reset();
   for (auto& [id, thread] : threads_) {

@@ -66,7 +66,7 @@ class Session final : public Hook,
   void OnLogsTaken(uint64_t records) override { logs_.Taken(records); }
   void OnTapsTaken(const proto::TapsTaken& taken) override { taps_->sender().Taken(taken); }
   void OnTapAnswer(const proto::TapAnswer& answer) override;
-  void OnClosed(const std::string& why, bool final) override;
+  void OnClosed(const std::string& why, bool final, bool read_all) override;
   bool WaitsForGuest() override;
 
   proto::BreakpointStatuses SetBreakpoints(const proto::SetBreakpoints& wanted) override;

@@ -103,13 +103,14 @@ void Session::Pause(uint32_t thread) {
 
 void Session::Detach(proto::Reply answer) {
   Lock lock(mutex_);
-  logs_.Flush();
+  logs_.Finish();
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(answer);
   channel_->Send(std::move(message));
   // A server that rang leaves the place to the one that we were told to dial.
   wanted_ = channel_->EndGuest();
   Leave(true);
+  logs_.Clear();  // it is read before the answer
   if (!wanted_) channel_->CloseSoon();
 }
 
@@ -126,7 +127,7 @@ void Session::SetPresence(bool present) {
 }
 
 void Session::Terminate(proto::Reply answer) {
-  logs_.Flush();
+  logs_.Finish();
   Answer(std::move(answer));
   channel_->Flush();
   ::kill(::getpid(), SIGTERM);

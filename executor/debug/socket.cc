@@ -40,7 +40,7 @@ Descriptor ListenAt(const std::string& path) {
   const auto* named = reinterpret_cast<const sockaddr*>(&address);
   if (!socket || ::bind(socket.get(), named, sizeof address) != 0) return Descriptor();
   ::chmod(path.c_str(), 0600);
-  return ::listen(socket.get(), 8) == 0 ? std::move(socket) : Descriptor();
+  return ::listen(socket.get(), 128) == 0 ? std::move(socket) : Descriptor();
 }
 
 Descriptor ConnectTo(const std::string& path, std::string* why) {

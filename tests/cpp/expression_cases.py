@@ -24,7 +24,8 @@ ARRAYS = {
     "t": (np.arange(24, dtype=np.float32) - 7).reshape(2, 3, 4),
 }
 NAMES = (
-    *("any", "all", "min", "max", "mean", "sum", "std", "argmax", "argmin"),
+    *("any", "all", "min", "max", "mean", "sum", "std", "var", "argmax", "argmin"),
+    *("median", "quantile", "round", "sort", "reshape"),
     *("isnan", "isinf", "isfinite", "abs", "sqrt", "exp", "log", "where"),
     *("shape", "size", "ndim"),
 )
@@ -34,7 +35,20 @@ FUNCTIONS = {
     "dtype": lambda a: a.dtype,
     "histogram": lambda *args: np.histogram(*args)[0],
     "percentile": np.percentile,
+    "topk": lambda a, k, axis=-1: topk(np.asarray(a), k, axis),
 }
+
+
+def topk(a: np.ndarray[Any, Any], k: int, axis: int) -> list[Any]:
+    """NumPy has none: torch's, with positions of the first of equal elements."""
+    keys = np.where(np.isnan(a), INF, a) if a.dtype.kind == "f" else a.astype(np.float64)
+    # By NaN first, then by size.
+    nan = np.isnan(a) if a.dtype.kind == "f" else np.zeros(a.shape, bool)
+    order = np.lexsort((-keys, ~nan), axis=axis)
+    at = np.take(order, np.arange(k), axis=axis)
+    return [np.take_along_axis(a, at, axis=axis), at]
+
+
 CASES = """
 1 + 2 * 3 - 4 // 3 ** 2
 -7 // 2
@@ -271,6 +285,70 @@ percentile(t, (5, 25, 75, 95))
 percentile(k, 33)
 percentile(bad[:2], 50)
 percentile(s, 10)
+percentile(t, 30, axis=1)
+percentile(t, [25, 75], 2)
+percentile(x, 10, axis=0, keepdims=True)
+quantile(x, 0.3)
+quantile(t, [0.1, 0.9], axis=0)
+quantile(t, [0.1, 0.9], axis=(0, 2))
+quantile(k, 0.25, axis=-1)
+quantile(bad, 0.5)
+quantile(d, 0.5)
+median(x)
+median(x, axis=0)
+median(t, axis=(0, 1))
+median(t, axis=1, keepdims=True)
+median(i)
+median(u)
+median(bad)
+median(s)
+var(x)
+var(x, axis=1)
+var(t, axis=(0, 2), keepdims=True)
+var(k)
+var(i, axis=0)
+var(bad)
+x.var()
+round(x)
+round(x * 0.3, 1)
+round(d * 3.14159, 2)
+round(d, -1)
+round(t * 37, -2)
+round(k * 15, -1)
+round(i, 2)
+round(bad)
+round(h)
+round(x[0] - 1)
+reshape(x, (3, 2))
+reshape(t, -1)
+reshape(t, (4, -1, 2))
+reshape(x.T, (2, 3))
+reshape(x, 6)
+reshape(e, (3, 0))
+reshape(t[:, 1], (8,))
+x.reshape((1, 6))
+x.reshape(-1)
+reshape(m, (3, 2)).sum(axis=0)
+sort(x)
+sort(x, axis=0)
+sort(t[::-1], axis=0)
+sort(t, axis=1)
+sort(bad)
+sort(k)
+sort(u)
+sort(h)
+sort(m)
+sort(e)
+sort(x.T)
+topk(x, 2)
+topk(x, 1, axis=0)
+topk(t, 2, axis=1)
+topk(bad, 4)
+topk(i, 3)
+topk(k.T, 1)
+topk(u, 0)
+topk(x, 2)[0].max()
+x.shape[0] + var(x) * 0
 """
 
 

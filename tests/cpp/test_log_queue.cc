@@ -1,6 +1,7 @@
 // Records of log points: all are sent or counted, in order, whatever the stream does.
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -16,8 +17,9 @@ void Check(bool ok, const char* what) {
   std::abort();
 }
 
-proto::LogRecord Record(uint64_t step, size_t bytes = 0) {
+proto::LogRecord Record(uint64_t step, size_t bytes = 0, uint32_t breakpoint = 1) {
   proto::LogRecord record;
+  record.set_breakpoint(breakpoint);
   record.set_step(step);
   record.set_op(std::string(bytes, 'x'));
   return record;
@@ -28,9 +30,14 @@ struct Stream {
   std::vector<uint64_t> steps;
   uint64_t dropped = 0;
   uint64_t taken = 0;
+  std::map<uint32_t, uint64_t> dropped_by;
+  bool open = true;
   LogQueue queue{[this](proto::Logs&& logs) {
+    if (!open) return false;
     dropped += logs.dropped();
+    for (const auto& [breakpoint, count] : logs.dropped_by()) dropped_by[breakpoint] += count;
     for (const proto::LogRecord& r : logs.records()) steps.push_back(r.step());
+    return true;
   }};
   // What the reader would be told next.
   void Take() {
@@ -87,10 +94,54 @@ void ManyThreads() {
   Check(stream.steps.size() + stream.dropped == 20000, "exactly");
 }
 
+void ByBreakpoint() {
+  Stream stream;
+  uint64_t sent[3] = {};
+  for (uint64_t i = 0; i < 30000; ++i) {
+    const uint32_t breakpoint = 1 + i % 3 / 2;
+    ++sent[breakpoint];
+    stream.queue.Add(Record(i, 1000, breakpoint));
+  }
+  stream.queue.Finish();
+  Check(stream.dropped_by[1] > stream.dropped_by[2] && stream.dropped_by[2] > 0, "each for itself");
+  Check(stream.dropped_by[1] + stream.dropped_by[2] == stream.dropped, "the sum of both");
+  Check(stream.steps.size() + stream.dropped == sent[1] + sent[2], "nothing is left behind");
+}
+
+void ServerThatLeaves() {
+  Stream stream;
+  for (uint64_t i = 0; i < 20000; ++i) stream.queue.Add(Record(i, 1000));
+  stream.queue.Flush();
+  Check(stream.queue.Clear() == 20000, "what it has not taken may be lost");
+  Check(stream.queue.Clear() == 0, "once");
+  for (uint64_t i = 0; i < 10; ++i) stream.queue.Add(Record(i));
+  stream.queue.Flush();
+  stream.queue.Taken(10);
+  Check(stream.queue.Clear() == 0, "it has them");
+  stream.open = false;
+  for (uint64_t i = 0; i < 10; ++i) stream.queue.Add(Record(i));
+  stream.queue.Flush();
+  Check(stream.queue.Clear() == 10, "messages that went nowhere");
+}
+
+void DropsAlone() {
+  Stream stream;
+  for (uint64_t i = 0; i < 20000; ++i) stream.queue.Add(Record(i, 1000));
+  stream.queue.Finish();
+  // One message for each answer; the last one held nothing but counts.
+  const uint64_t records = stream.steps.size();
+  stream.queue.Taken(records);
+  stream.queue.Taken(0);
+  Check(stream.queue.Clear() == 0, "counts are taken too");
+}
+
 }  // namespace
 
 int main() {
   FewRecords();
   SlowServer();
   ManyThreads();
+  ByBreakpoint();
+  ServerThatLeaves();
+  DropsAlone();
 }
