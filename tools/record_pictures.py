@@ -66,7 +66,7 @@ def find_the_nan() -> str:
 
 def full_screen() -> str:
     """The same place in the full screen."""
-    sys.path.insert(0, str(ROOT / "tests" / "server"))
+    sys.path[:0] = [str(ROOT / "tests" / "server"), str(ROOT / "tests")]
     from at_terminal import terminal
 
     columns, rows = 130, 36
@@ -94,7 +94,7 @@ def full_screen() -> str:
 
 def log_view() -> str:
     """A tap log, and one of its sources."""
-    sys.path.insert(0, str(ROOT / "tests" / "server"))
+    sys.path[:0] = [str(ROOT / "tests" / "server"), str(ROOT / "tests")]
     from at_terminal import terminal
     from fake_log import network
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyte
+from patience import SECONDS
 
 HERE = Path(__file__).parent
 # Ctrl-C becomes a signal only for those whose controlling terminal it is.
@@ -68,7 +69,7 @@ class Terminal:
             os.close(self._descriptor)
         self._descriptor = -1
 
-    def expect(self, pattern: str, seconds: float = 20) -> str:
+    def expect(self, pattern: str, seconds: float = SECONDS) -> str:
         """Reads until the pattern came, colours and cursor movements taken out."""
         self._until(lambda: re.search(pattern, self._pending) is not None, pattern, seconds)
         found = re.search(pattern, self._pending)
@@ -76,7 +77,7 @@ class Terminal:
         self._pending = self._pending[found.end() :]
         return found[0]
 
-    def shows(self, pattern: str, seconds: float = 20) -> re.Match[str]:
+    def shows(self, pattern: str, seconds: float = SECONDS) -> re.Match[str]:
         """Reads until the pattern is on the screen, ^ and $ being ends of its rows."""
         wanted = re.compile(pattern, re.MULTILINE)
         self._until(lambda: wanted.search(self.text) is not None, pattern, seconds)
@@ -84,14 +85,14 @@ class Terminal:
         assert found is not None
         return found
 
-    def hides(self, pattern: str, seconds: float = 20) -> None:
+    def hides(self, pattern: str, seconds: float = SECONDS) -> None:
         """Reads until the pattern is not on the screen."""
         wanted = re.compile(pattern, re.MULTILINE)
         self._until(lambda: wanted.search(self.text) is None, f"not {pattern}", seconds)
 
     def receives(self, codes: str, times: int = 1) -> None:
         """Reads until the terminal was sent that, so many times from the beginning."""
-        self._until(lambda: self.raw.count(codes) >= times, codes, 20)
+        self._until(lambda: self.raw.count(codes) >= times, codes, SECONDS)
 
     @property
     def text(self) -> str:
@@ -109,7 +110,7 @@ class Terminal:
                 return self.screen.buffer[y][row.index(text)]
         raise AssertionError(f"no {text!r} in\n{self.text}")
 
-    def wait(self, seconds: float = 20) -> int:
+    def wait(self, seconds: float = SECONDS) -> int:
         """Until the process has ended and all it wrote was read; its exit code."""
         self._until(lambda: self.process.poll() is not None, "the end", seconds)
         while self._read():

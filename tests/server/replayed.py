@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import grpc.aio
 
 from opstep_server import recording
 from opstep_server.wire import debug_pb2 as pb
 
-PATIENCE = 5.0
+PATIENCE = 120.0 * float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))  # As patience.py has it.
 
 
 class ReplayedExecutor:

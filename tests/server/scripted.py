@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from opstep_server.connection import PROTOCOL
 from opstep_server.debugger import Debugger, Event
 from opstep_server.wire import debug_pb2 as pb
 
-PATIENCE = 5.0
+PATIENCE = 120.0 * float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))  # As patience.py has it.
 # What gRPC raises for a write to a call that has ended, or ends meanwhile.
 ENDED = (asyncio.InvalidStateError, grpc.aio.AioRpcError)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import SECONDS
 from scripted_train import line_of
 
 HERE = Path(__file__).parent
@@ -24,7 +25,7 @@ def opstep(*args: str, stdin: str = "", **env: str) -> subprocess.CompletedProce
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
 
 

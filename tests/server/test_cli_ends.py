@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 from terminal_runs import ADD, HERE, OPSTEP, SCRIPT, batch, opstep
 
 from opstep_server.cli import exits
@@ -61,7 +61,7 @@ def test_the_script_shares_output_and_input(tmp_path: Path):
         with both.open("w") as out:
             subprocess.run(
                 [*OPSTEP, "debug", *options, str(script)],
-                input="run\n", stdout=out, stderr=out, text=True, timeout=60, check=True,
+                input="run\n", stdout=out, stderr=out, text=True, timeout=SECONDS, check=True,
             )  # fmt: skip
         assert both.read_text().splitlines() == [
             "(opstep) run",
@@ -71,18 +71,12 @@ def test_the_script_shares_output_and_input(tmp_path: Path):
         ]
 
 
-def test_steps_do_not_wait_for_the_clock():
-    began = time.monotonic()
-    batch("tbreak matmul", "run")
-    once = time.monotonic() - began
-    began = time.monotonic()
+def test_hundreds_of_steps():
     result = opstep(
         "debug", "--batch", "-ex", "tbreak matmul", "-ex", "run", "-ex", "stepi 400", SCRIPT,
         "--endless",
     )  # fmt: skip
     assert result.stdout.count("stopped at") == 401
-    # 100 runs of the script sleep 0.01 s each.
-    assert time.monotonic() - began - once < 5
 
 
 def test_ctrl_c_ends_a_batch_and_its_script():
@@ -94,7 +88,7 @@ def test_ctrl_c_ends_a_batch_and_its_script():
     while process.stdout.readline() != "run 2\n":
         pass
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=SECONDS)
     assert (process.returncode, errors) == (130, "")
 
 
@@ -115,7 +109,7 @@ def test_a_signal_that_ends_the_debugger_ends_the_script(tmp_path: Path, number:
     assert process.stdout.readline() == "(opstep) run\n"
     pid = int(process.stdout.readline())
     process.send_signal(number)
-    assert process.wait(20) == 128 + number
+    assert process.wait(SECONDS) == 128 + number
     assert process.stderr is not None and process.stderr.read() == ""
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -130,7 +124,7 @@ def test_nobody_reads_the_output():
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(20) == 128 + signal.SIGPIPE
+    assert process.wait(SECONDS) == 128 + signal.SIGPIPE
     assert b"opstep_server/cli" not in process.stderr.read()
 
 
@@ -145,7 +139,7 @@ def test_a_signal_while_commands_are_awaited():
     while not process.stdout.readline().startswith("stopped"):
         pass
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 128 + signal.SIGTERM
+    assert process.wait(SECONDS) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize(
@@ -224,7 +218,7 @@ def test_streams_that_are_closed(closed: str):
     words = [*OPSTEP, "debug", "--batch", "-ex", "catch nan", "-ex", "run", SCRIPT]
     result = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
-        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+        cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
     )  # fmt: skip
     assert result.returncode == exits.FAULT
     assert "Traceback" not in result.stdout

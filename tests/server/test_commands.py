@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
 from opstep_server.cli import docs, paint
-from opstep_server.cli.commands import COMMANDS, find, help_lines
+from opstep_server.cli.commands import BY_NAME, COMMANDS, find, help_lines
 from opstep_server.cli.completion import candidates
 from opstep_server.cli.launched import LaunchedSession
 from opstep_server.cli.screen import Screen
-from opstep_server.debugger import BreakpointSpec, Debugger, LaunchTarget, PatternWhere
+from opstep_server.debugger import (
+    BreakpointSpec,
+    Debugger,
+    DebuggerError,
+    LaunchTarget,
+    PatternWhere,
+)
 from opstep_server.functions import FUNCTIONS
 from opstep_server.wire import debug_pb2 as pb
 
@@ -44,12 +51,40 @@ def test_names_and_aliases_are_unique_and_found():
 @pytest.mark.parametrize(
     ("typed", "name"),
     [("c", "continue"), ("n", "next"), ("s", "step"), ("p", "print"), ("bt", "where"),
-     ("b", "break"), ("q", "quit"), ("r", "run"), ("cont", "continue"), ("cond", "condition"),
+     ("b", "break"), ("q", "quit"), ("r", "return"), ("cont", "continue"), ("cond", "condition"),
+     ("u", "up"), ("d", "down"), ("l", "list"), ("ll", "longlist"), ("a", "args"),
+     ("unt", "until"), ("h", "help"), ("cl", "clear"), ("pp", "print"), ("ptype", "whatis"),
+     ("restart", "run"), ("backtrace", "where"),
      ("dis", "disable"), ("w", "where"), ("fin", "finish"), ("out", "outputs"), ("si", "stepi"),
      ("del", "delete"), ("i", "info"), ("tb", "tbreak")],
 )  # fmt: skip
 def test_short_forms(typed: str, name: str):
     assert find(typed).name == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [("jump", "ops run in their order"), ("j", "ops run in their order"),
+     ("rwatch", "'consumers VARIABLE'"), ("awatch", "'consumers VARIABLE'"),
+     ("interact", "evaluated as it is typed"), ("rv", "'outputs'")],
+)  # fmt: skip
+def test_words_of_other_debuggers_say_what_to_write(typed: str, sentence: str):
+    with pytest.raises(DebuggerError, match=re.escape(sentence)):
+        find(typed)
+    assert typed not in BY_NAME
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("whats", "'whatis'"), ("contniue", "'continue'"), ("brek", "'break'"),
+     ("hsit", "'hist'"), ("whois", "'whatis'"), ("thesis", "'help' lists them")],
+)  # fmt: skip
+def test_hints_are_near(typed: str, hint: str):
+    with pytest.raises(DebuggerError) as wrong:
+        find(typed)
+    assert str(wrong.value).startswith(f"there is no command '{typed}': ")
+    assert hint in str(wrong.value)
+    assert str(wrong.value).count("'") <= 4
 
 
 def test_the_lines_of_help_fit_a_terminal():
@@ -122,7 +157,7 @@ def test_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert completed(session, "advance re") == ["relu", "relu_0"]
         assert completed(session, "info p") == ["programs"]
         assert completed(session, "help ca") == ["catch"]
-        assert completed(session, "delete ") == ["1"]
+        assert completed(session, "delete ") == ["1", "all"]
         assert completed(session, "nonsense x") == []
         # What the usage says to type as it stands there.
         assert completed(session, "quit ") == ["detach", "terminate"]

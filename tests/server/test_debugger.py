@@ -119,7 +119,7 @@ def test_replacing_keeps_equal_ones_and_tells_wrong_conditions():
             assert not again[0].verified
             assert again[0].message == (
                 "the condition cannot be used: there is no function 'maxx' (column 1): "
-                "did you mean 'max' or 'argmax'?"
+                "did you mean 'max'?"
             )
             sent = [b.id for b in executor.of("set_breakpoints")[-1].breakpoints]
             assert sorted(sent) == sorted([first[0].id, other[0].id])

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 import pytest
+from patience import SECONDS
 
 from opstep_server import eager
 
@@ -33,7 +34,7 @@ def test_one_that_waits_goes_on_by_itself():
             seen.append("begun")
             seen.append(await future)
             await asyncio.sleep(0)
-            seen.append(await asyncio.wait_for(asyncio.sleep(0.001, "slept"), 5))
+            seen.append(await asyncio.wait_for(asyncio.sleep(0.001, "slept"), SECONDS))
 
         task = eager.start(work())
         assert task is not None
@@ -132,7 +133,7 @@ def test_an_answer_can_be_awaited_by_a_task_too():
     async def run() -> None:
         answer: eager.Answer[int] = eager.Answer()
         asyncio.get_running_loop().call_soon(answer.set_result, 7)
-        assert await asyncio.wait_for(answer, 5) == 7
+        assert await asyncio.wait_for(answer, SECONDS) == 7
 
     asyncio.run(run())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from at_terminal import Terminal, terminal
+from patience import SECONDS
 from terminal_runs import ADD, LOG, MATMUL, opstep
 
 from opstep_server.process import alive
@@ -299,5 +300,5 @@ def test_a_terminal_that_vanishes_ends_the_session(tmp_path: Path):
         t.type("info threads\r")
         pid = int(t.shows(r"process (\d+): stopped")[1])
         t.hang_up()
-        t.process.wait(15)
+        t.process.wait(SECONDS)
         assert not alive(pid)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from patience import SECONDS
 from scripted import ScriptedExecutor
 from test_hub import shared, until
 
@@ -157,10 +158,36 @@ def test_log_records_that_a_guest_does_not_read_are_counted(
             await until(lambda: any(told.dropped for told in guest.of("logs")))
             kept = sum(len(told.records) for told in guest.of("logs"))
             assert 0 < kept < 100
-            assert [told.dropped for told in guest.of("logs") if told.dropped] == [1000 - kept]
+            (told,) = (told for told in guest.of("logs") if told.dropped)
+            assert (told.dropped, sum(told.dropped_by.values())) == (1000 - kept, 1000 - kept)
             assert [t.name for t in guest.of("thread")][-2:] == ["behind", "ahead"]
             await executor.send(logs=logs(1, own))
             await until(lambda: guest.of("logs")[-1].records)
+
+    asyncio.run(run())
+
+
+def test_drops_are_told_before_the_executor_is_gone_and_only_to_the_owner(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "MAX_UNREAD_LOGS", 100)
+
+    async def run() -> None:
+        async with visited(tmp_path) as (hub, executor, shares):
+            guest, other = Stream(shares), Stream(shares, "other")
+            await guest.welcome("tanh")
+            await other.welcome()
+            own = executor.of("set_breakpoints")[-1].breakpoints[0].id
+            guest.reads.clear()
+            await executor.send(logs=logs(1000, own))
+            await executor.send(logs=pb.Logs(dropped=500, dropped_by={own: 500}))
+            await executor.close()
+            await until(lambda: not hub.roster.executors)
+            guest.reads.set()
+            await until(lambda: guest.of("goodbye"))
+            kept = sum(len(told.records) for told in guest.of("logs"))
+            assert kept + sum(told.dropped for told in guest.of("logs")) == 1500
+            assert other.of("logs") == []
 
     asyncio.run(run())
 
@@ -177,7 +204,7 @@ def test_a_guest_that_reads_nothing_at_all_is_sent_away(
             guest.reads.clear()
             for thread in range(1, 200):
                 await executor.send(thread=pb.ThreadEvent(thread=thread, name="one of many"))
-            await asyncio.wait_for(guest.visit, 5)
+            await asyncio.wait_for(guest.visit, SECONDS)
             await until(lambda: not executor.of("set_presence")[-1].present)
 
     asyncio.run(run())
@@ -186,7 +213,7 @@ def test_a_guest_that_reads_nothing_at_all_is_sent_away(
 def test_a_silent_guest_is_gone_and_one_that_has_a_pulse_is_not(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "HEARTBEAT_SECONDS", 0.5)
 
     async def run() -> None:
         async with shared(tmp_path) as (hub, address):
@@ -203,8 +230,8 @@ def test_a_silent_guest_is_gone_and_one_that_has_a_pulse_is_not(
             # The other one has a stream for the executor, and one that waits for the next.
             silent, waiting = Stream(shares, "silent"), Stream(shares, "silent")
             await silent.welcome()
-            await asyncio.wait_for(silent.visit, 5)
-            await asyncio.wait_for(waiting.visit, 5)
+            await asyncio.wait_for(silent.visit, SECONDS)
+            await asyncio.wait_for(waiting.visit, SECONDS)
             assert waiting.of("hello")
             assert (alive.executors, gone) == ([there], [])
             await alive.close()

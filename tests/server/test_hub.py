@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from patience import SECONDS
 from scripted import ScriptedExecutor, op
 
 from opstep_server.access import Address, Endpoint
@@ -49,7 +50,7 @@ async def until(condition: Any) -> None:
         while not condition():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(wait(), 5)
+    await asyncio.wait_for(wait(), SECONDS)
 
 
 def test_executors_know_whether_somebody_is_there(tmp_path: Any) -> None:

@@ -188,3 +188,43 @@ def test_what_the_script_prints_does_not_tear_the_prompt(tmp_path: Path):
         t.shows(r"^\(opstep\) print 1 \+$")
         go.touch()
         t.shows(r"(?s)run 1\nstopped at op #1 .*: pause\n.*^\(opstep\) print 1 \+$")
+
+
+def test_nothing_deletes_all_without_a_question(tmp_path: Path):
+    with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
+        t.shows(r"^\(opstep\)")
+        t.type("break add\rbreak log\r")
+        t.shows(r"^breakpoint 2")
+        t.type("d\r")
+        t.shows(r"^error: the script is not running")
+        for command in ("delete", "clear", "cl"):
+            t.type(f"{command}\r")
+            t.shows(r"^delete 2 breakpoints\? \[y/N\]\s*\Z")
+            t.type("\r")
+            t.shows(EMPTY)
+        t.type("info breakpoints\r")
+        t.shows(r"^2 +break +yes")
+        t.type("delete\r")
+        t.shows(r"^delete 2 breakpoints\? \[y/N\]\s*\Z")
+        t.type("y\r")
+        t.shows(r"^2 breakpoints deleted$")
+        t.type("break add\rdelete all\r")
+        t.shows(r"^1 breakpoint deleted$")
+
+
+def test_lines_of_commands_have_their_own_prompt(tmp_path: Path):
+    with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
+        t.shows(r"^\(opstep\)")
+        t.type("break add\rcommands\r")
+        t.shows(r"^>\s*\Z")
+        t.type("shell echo from $((40 + 2))\r")
+        t.shows(r"^>\s*\Z")
+        t.type("end\r")
+        t.shows(EMPTY)
+        t.type("run\r")
+        t.shows(r"^from 42$")
+        t.type("commands 1\rprint x\r")
+        t.press("C-C")
+        t.shows(EMPTY)
+        t.type("info breakpoints\r")
+        t.shows(r"^breakpoint 1 runs: shell echo")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_log import FakeLog
+from patience import SECONDS
 from tap_batches import batch, opened, source
 
 from opstep_server.taps.records import Extra, Histogram
@@ -30,7 +31,7 @@ from opstep_server.taps.report.points import NAMES, Points
 def report(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "opstep_server", "log", "report", *map(str, words)],
-        capture_output=True, text=True, timeout=100, check=False, env={**os.environ, **env},
+        capture_output=True, text=True, timeout=SECONDS, check=False, env={**os.environ, **env},
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from at_terminal import Terminal, terminal
 from fake_log import FakeLog
+from patience import SECONDS
 from tap_batches import batch, opened, source
 
 from opstep_server.taps.records import Extra, Histogram
@@ -30,7 +31,7 @@ LEAVE = "\x1b[?1049l"
 def view(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "opstep_server", "log", "view", *map(str, words)],
-        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **env},
+        capture_output=True, text=True, timeout=SECONDS, check=False, env={**os.environ, **env},
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -470,7 +471,7 @@ def test_two_thousand_sources(tmp_path: Path):
 def test_it_ends_with_its_terminal(log: FakeLog):
     with live(log.directory) as t:
         t.hang_up()
-        assert t.process.wait(20) == 128 + signal.SIGHUP
+        assert t.process.wait(SECONDS) == 128 + signal.SIGHUP
     with live(log.directory) as t:
         t.process.send_signal(signal.SIGTERM)
         assert t.wait() == 128 + signal.SIGTERM

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from patience import wait_until
 from scripted import Session, session
 
 from opstep_server.debugger import DebuggerError, LaunchTarget, Output, ProcessExited
@@ -109,12 +109,13 @@ def test_terminate(tmp_path: Path, ignore: str, code: int, monkeypatch: pytest.M
 
 
 def test_a_script_outlives_a_killed_debugger_and_can_go_on_printing(tmp_path: Path):
-    mark = tmp_path / "mark"
+    mark, goes_on = tmp_path / "mark", tmp_path / "go"
     text = f"""
-import time
+import os, time
 for i in range(100):
     print("x" * 10_000)
-    time.sleep(0.02)
+    while i > 20 and not os.path.exists({str(goes_on)!r}):
+        time.sleep(0.02)
 open({str(mark)!r}, "w").write("done")
 """
     program = f"""
@@ -130,21 +131,20 @@ asyncio.run(main())
     try:
         assert debugger.stdout is not None
         assert debugger.stdout.readline() == b"launched\n"
-        time.sleep(0.1)
     finally:
         os.kill(debugger.pid, signal.SIGKILL)
         debugger.communicate()
     assert not mark.exists()
-    deadline = time.monotonic() + 15
-    while not mark.exists():
-        assert time.monotonic() < deadline, "the script died with its debugger"
-        time.sleep(0.05)
+    goes_on.touch()
+    assert wait_until(mark.exists), "the script died with its debugger"
 
 
 def test_closing_leaves_a_script_alone(tmp_path: Path):
-    mark = tmp_path / "mark"
+    mark, goes_on = tmp_path / "mark", tmp_path / "go"
     text = (
-        f"import time\nprint('up')\ntime.sleep(0.5)\nprint('on')\nopen({str(mark)!r}, 'w').close()"
+        "import os, time\nprint('up')\n"
+        f"while not os.path.exists({str(goes_on)!r}): time.sleep(0.01)\n"
+        f"print('on')\nopen({str(mark)!r}, 'w').close()"
     )
 
     async def run() -> None:
@@ -154,7 +154,5 @@ def test_closing_leaves_a_script_alone(tmp_path: Path):
 
     asyncio.run(run())
     assert not mark.exists()
-    deadline = time.monotonic() + 10
-    while not mark.exists():
-        assert time.monotonic() < deadline, "the script died with its debugger"
-        time.sleep(0.05)
+    goes_on.touch()
+    assert wait_until(mark.exists), "the script died with its debugger"

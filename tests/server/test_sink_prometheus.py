@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 from prometheus_client.parser import text_string_to_metric_families
 from tap_batches import CONV, NOON, batch, sink, source
 
@@ -42,7 +43,7 @@ def port(s: PrometheusSink) -> int:
 def fetch(
     s: PrometheusSink, method: str = "GET", path: str = "/metrics"
 ) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port(s), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port(s), timeout=SECONDS)
     connection.request(method, path)
     response = connection.getresponse()
     response.body = response.read().decode()  # type: ignore[attr-defined]
@@ -147,7 +148,7 @@ def test_other_requests():
 
 
 def raw(s: PrometheusSink, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port(s)), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port(s)), timeout=SECONDS) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
         return client.makefile("rb").read()
@@ -216,6 +217,6 @@ def test_ipv6():
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     with listening(listen="[::1]:0") as s:
-        connection = http.client.HTTPConnection("::1", port(s), timeout=20)
+        connection = http.client.HTTPConnection("::1", port(s), timeout=SECONDS)
         connection.request("GET", "/metrics")
         assert connection.getresponse().status == 200

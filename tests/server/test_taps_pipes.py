@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import SECONDS
 from tapped import batch
 
 from opstep_server.taps import pipe as pipe_module
@@ -65,7 +66,7 @@ class Bench:
 
         self.pipes.put(batch(records), settled)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = SECONDS) -> None:
         async def wait() -> None:
             while not condition():
                 await asyncio.sleep(0.005)
@@ -101,7 +102,7 @@ def test_nothing_is_settled_before_it_is_flushed() -> None:
 
         class Late(Memory):
             def flush(self) -> None:
-                may_flush.wait(5)
+                may_flush.wait(SECONDS)
                 super().flush()
 
         sink = Late()
@@ -206,7 +207,7 @@ def test_a_stalled_sink_is_gone_on_without(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def work() -> None:
         goes_on = threading.Event()
-        sink = Memory(lambda: goes_on.wait(20) and None)
+        sink = Memory(lambda: goes_on.wait(SECONDS) and None)
         bench = Bench(main=sink)
         for _ in range(10):
             bench.send()
@@ -232,7 +233,7 @@ def test_a_stalled_sink_is_gone_on_without(monkeypatch: pytest.MonkeyPatch) -> N
 def test_one_sink_does_not_wait_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         goes_on = threading.Event()
-        stuck, good = Memory(lambda: goes_on.wait(20) and None), Memory()
+        stuck, good = Memory(lambda: goes_on.wait(SECONDS) and None), Memory()
         bench = Bench(stuck=stuck, good=good)
         for _ in range(20):
             bench.send()
@@ -248,7 +249,7 @@ def test_one_sink_does_not_wait_for_another(monkeypatch: pytest.MonkeyPatch) -> 
 def test_memory_is_bounded_and_a_slow_sink_is_told_once() -> None:
     async def work() -> None:
         goes_on = threading.Event()
-        sink = Memory(lambda: goes_on.wait(20) and None)
+        sink = Memory(lambda: goes_on.wait(SECONDS) and None)
         size = batch(4).bytes
         bench = Bench(memory=size * 10, main=sink)
         for _ in range(50):
@@ -266,16 +267,17 @@ def test_memory_is_bounded_and_a_slow_sink_is_told_once() -> None:
 def test_closing_flushes_and_does_not_wait_for_ever() -> None:
     async def work() -> None:
         goes_on = threading.Event()
-        sink, stuck = Memory(lambda: time.sleep(0.01)), Memory(lambda: goes_on.wait(20) and None)
+        sink, stuck = (
+            Memory(lambda: time.sleep(0.01)),
+            Memory(lambda: goes_on.wait(SECONDS) and None),
+        )
         bench, other = Bench(main=sink), Bench(main=stuck)
         for _ in range(10):
             bench.send()
             other.send()
         await bench.pipes.close()
         assert (sink.records, bench.lost, bench.settled) == (40, 0, 10)
-        begin = time.monotonic()
-        await other.pipes.close(0.1)
-        assert time.monotonic() - begin < 5
+        await other.pipes.close(0.1)  # Returns, although the sink is stuck.
         assert (other.settled, other.lost) == (10, 40)
         goes_on.set()
 

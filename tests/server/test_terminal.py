@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from at_terminal import terminal
+from patience import SECONDS
 
 
 def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
@@ -34,7 +35,7 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
         t.type("quit\r")
         t.expect(r"or \[S\]tay\?")
         t.type("t\r")
-        assert t.process.wait(15) == 0
+        assert t.process.wait(SECONDS) == 0
         assert "\x1b[1;32mstopped" in t.raw
     assert "stepi" in (tmp_path / "opstep" / "history").read_text()
 
@@ -94,7 +95,7 @@ def test_a_script_that_runs_no_ops_is_not_to_be_started_again(tmp_path: Path):
         t.type("quit\r")
         t.expect(r"or \[S\]tay\?")
         t.type("t\r")
-        assert t.process.wait(15) == 0
+        assert t.process.wait(SECONDS) == 0
 
 
 def test_ctrl_c_while_no_op_runs(tmp_path: Path):
@@ -147,7 +148,7 @@ def test_ctrl_d_leaves_at_once_when_nothing_runs(tmp_path: Path):
         t.type("\x03")
         t.expect(r"\n\W*\(opstep\)")  # The next one, not the same drawn again.
         t.type("\x04")
-        assert t.process.wait(15) == 0
+        assert t.process.wait(SECONDS) == 0
 
 
 def test_a_script_is_started_again_only_after_a_yes(tmp_path: Path):
@@ -184,7 +185,7 @@ def test_a_script_that_was_left_goes_on(tmp_path: Path):
         t.type("d\r")
         pid = int(re.findall(r"\d+", t.expect(r"process \d+ goes on without the debugger"))[0])
         try:
-            assert t.process.wait(15) == 0
+            assert t.process.wait(SECONDS) == 0
             os.kill(pid, 0)
         finally:
             os.kill(pid, signal.SIGKILL)

@@ -131,6 +131,7 @@ def parser() -> argparse.ArgumentParser:
         help="serve client after client at unix:/path or host:port instead",
     )  # fmt: skip
     _add_access(dap)
+    _add_save_folder(dap)
     serve = commands.add_parser(
         "serve",
         help="a debug server for many executors and many clients",
@@ -147,6 +148,7 @@ def parser() -> argparse.ArgumentParser:
         help="where clients connect: unix:/path or host:port (a socket that only you can use)",
     )  # fmt: skip
     _add_access(serve)
+    _add_save_folder(serve)
     log_arguments.add_log(commands)
     _add_access(log_arguments.add_collect(commands))
     return top
@@ -214,6 +216,14 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-x", action="append", metavar="FILE", dest="commands", type=_from_file,
         help="a file with commands to run first, one a line, # begins a comment",
+    )  # fmt: skip
+
+
+def _add_save_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--save-folder", metavar="DIR",
+        help="where clients that come over TCP may have tensors written; without it they get the "
+        "data only",
     )  # fmt: skip
 
 

@@ -56,13 +56,36 @@ async def watch(session: Session, args: str) -> None:
 
 
 async def delete(session: Session, args: str) -> None:
-    ids = _ids(session, args)
+    every = args in ("", "all")
+    ids = numbers(session, "" if every else args)
+    count = f"{len(ids)} breakpoint{'' if len(ids) == 1 else 's'}"
+    if ids and not args and not await session.sure(f"delete {count}?"):
+        return
+    await _remove(session, ids)
+    if every and ids:
+        session.screen.line(f"{count} deleted")
+    else:
+        _confirm(session, ids, "deleted")
+
+
+async def clear(session: Session, args: str) -> None:
+    if not args or args == "all" or re.match(r"\d+(?!\S*:)|\$", args):
+        await delete(session, args)
+        return
+    spec = places.parse(session, args, "clear [NUMBER… | WHERE]")
+    place = render.where(spec)
+    states = session.debugger.breakpoints
+    ids = [state.id for state in states if render.where(state.spec) == place]
+    if not ids:
+        raise DebuggerError(f"there is no breakpoint at {place}: see 'info breakpoints'")
+    await _remove(session, ids)
+    _confirm(session, ids, "deleted")
+
+
+async def _remove(session: Session, ids: Sequence[int]) -> None:
     for id in ids:
         await session.debugger.remove_breakpoint(id)
-    if args:
-        _confirm(session, ids, "deleted")
-    else:
-        session.screen.line(f"{len(ids)} breakpoint{'' if len(ids) == 1 else 's'} deleted")
+        session.scripts.commands.pop(id, None)
 
 
 async def enable(session: Session, args: str) -> None:
@@ -74,7 +97,7 @@ async def disable(session: Session, args: str) -> None:
 
 
 async def _enable(session: Session, args: str, enabled: bool) -> None:
-    ids = _ids(session, args)
+    ids = numbers(session, args)
     for id in ids:
         await session.debugger.update_breakpoint(id, enabled=enabled)
     _confirm(session, ids, "enabled" if enabled else "disabled")
@@ -134,7 +157,7 @@ def _id_and_text(session: Session, args: str, usage: str) -> tuple[int, str | No
         raise DebuggerError(f"write '{usage}'")
     if "-" in words[0] or "," in words[0]:
         raise DebuggerError(f"'{words[0]}' is not one breakpoint: write '{usage}'")
-    (id,) = _ids(session, words[0])
+    (id,) = numbers(session, words[0])
     return id, words[1].strip() if len(words) > 1 else None
 
 
@@ -142,7 +165,7 @@ def _state(session: Session, id: int) -> BreakpointState:
     return next(state for state in session.debugger.breakpoints if state.id == id)
 
 
-def _ids(session: Session, text: str) -> list[int]:
+def numbers(session: Session, text: str) -> list[int]:
     """`1 3-5`; $ is the newest, and nothing all of them."""
     known = [state.id for state in session.debugger.breakpoints]
     ids: list[int] = []
@@ -180,6 +203,8 @@ async def info_breakpoints(session: Session, pattern: str) -> None:
         session.screen.line(line, "bold" if line.startswith("num") else "")
     if not states:
         session.screen.line(_NONE)
+    for id, lines in sorted(session.scripts.commands.items()):
+        session.screen.line(f"breakpoint {id} runs: {'; '.join(lines)}", "none")
     session.screen.line(catching.caught(session), "none")
 
 
@@ -229,6 +254,11 @@ _NUMBERS = (
     "Without a number, all of them."
 )
 
+_SURE = (
+    " A terminal asks first, unless 'all' says it;\nwithout one nobody can be asked, "
+    "and they are deleted, as in gdb."
+)
+
 COMMANDS = (
     Command(
         "break", ("b",), f"break WHERE [grad] {_TAIL}",
@@ -240,8 +270,14 @@ COMMANDS = (
         tbreak, "where",
     ),
     Command(
-        "delete", ("d",), "delete [NUMBER…]",
-        "remove breakpoints", _NUMBERS, delete, "breakpoint",
+        "delete", (), "delete [NUMBER… | all]",
+        "remove breakpoints", _NUMBERS + _SURE, delete, "breakpoint",
+    ),
+    Command(
+        "clear", ("cl",), "clear [NUMBER… | WHERE]",
+        "remove breakpoints, also by their place",
+        "'clear train.py:12' removes those that 'break train.py:12' set. Otherwise as 'delete'.",
+        clear, "where",
     ),
     Command(
         "condition", (), "condition NUMBER [CONDITION]",

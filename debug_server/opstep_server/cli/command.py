@@ -30,6 +30,9 @@ class Command:
     completes: Completes | tuple[Completes, ...] = ""
     # An empty line does it again.
     repeats: bool = False
+    # `/FORMAT` may stand right behind the name; with `only_form` it must, as in `x/4 w`.
+    form: bool = False
+    only_form: bool = False
 
 
 def split(text: str) -> tuple[str, str, str]:

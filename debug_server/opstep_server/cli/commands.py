@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from opstep_server import expr, targets
+from opstep_server import expr, functions
 from opstep_server.cli import (
     breaking,
     ending,
+    examine,
     going,
     graph,
     listing,
     looking,
+    macros,
     printing,
     showing,
     stack,
@@ -18,9 +20,9 @@ from opstep_server.cli import (
     threads,
 )
 from opstep_server.cli.command import Command
+from opstep_server.cli.foreign import FOREIGN
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
-from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 
 
 async def help_(session: Session, args: str) -> None:
@@ -36,32 +38,37 @@ _HELP = Command(
 
 # In the order in which help shows them.
 GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
-    ("where to stop", (*breaking.COMMANDS, *stored.COMMANDS)),
+    ("where to stop", (*breaking.COMMANDS, macros.AT_STOPS, *stored.COMMANDS)),
     ("the script", ending.COMMANDS),
     ("going on", going.COMMANDS),
     ("where it stopped", (*stack.COMMANDS, *threads.COMMANDS, *listing.COMMANDS)),
-    ("values", (*printing.COMMANDS, *tensors.COMMANDS)),
+    ("values", (*printing.COMMANDS, *examine.COMMANDS, *tensors.COMMANDS)),
     ("ops and the graph", (*looking.COMMANDS, *graph.COMMANDS)),
-    ("the debugger", (*showing.COMMANDS, _HELP)),
+    ("the debugger", (*showing.COMMANDS, *macros.COMMANDS, _HELP)),
 )
 COMMANDS: tuple[Command, ...] = tuple(command for _, group in GROUPS for command in group)
 
-_BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
+BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
-def find(word: str, line: str = "") -> Command:
-    """By name, alias or unambiguous prefix; the line may be an assignment instead."""
-    if meant := targets.spelt_out(line) or (line if targets.assignment(line) else ""):
-        raise DebuggerError(f"'{line}' is no command: write 'set {meant}'")
-    if word in _BY_NAME:
-        return _BY_NAME[word]
-    found = [command for command in COMMANDS if command.name.startswith(word)]
+def matching(word: str) -> list[Command]:
+    """Those whose names begin so."""
+    return [command for command in COMMANDS if command.name.startswith(word)]
+
+
+def find(word: str) -> Command:
+    """By name, alias or unambiguous prefix."""
+    if word in BY_NAME:
+        return BY_NAME[word]
+    if word in FOREIGN:
+        raise DebuggerError(f"there is no '{word}' here: {FOREIGN[word]}")
+    found = matching(word)
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(command.name for command in found)
         raise DebuggerError(f"'{word}' may be {names}: write more of it")
-    hint = expr.suggest(word, _BY_NAME) or "'help' lists them"
+    hint = expr.suggest(word, BY_NAME) or "'help' lists them"
     raise DebuggerError(f"there is no command '{word}': {hint}")
 
 
@@ -80,27 +87,16 @@ def help_lines(topic: str = "") -> list[str]:
         lines.append(
             "An unambiguous beginning of a name is enough, and an empty line repeats a step."
         )
+        lines.append(
+            "Anything else is an expression, whose value is shown, or an assignment: w *= 0."
+        )
         lines.append("'help COMMAND' says more; 'help expressions' is about what can be computed.")
         return lines
     if "expressions".startswith(topic) and len(topic) > 3:
-        return expression_help()
+        return functions.help_lines()
     command = find(topic)
     lines = [command.usage, f"  {command.short}"]
     if command.aliases:
         lines.append("  short: " + ", ".join(command.aliases))
     lines += [f"  {line}".rstrip() for line in command.long.splitlines()]
     return lines
-
-
-def expression_help() -> list[str]:
-    width = max(len(function.usage) for function in FUNCTIONS.values())
-    return [
-        "Python's syntax with NumPy's names: out.mean(), x[0, :4], isnan(out).any(), grad(w).",
-        "Names are the op's slots and attributes, variables, which may have dots: fc_0.w, and what",
-        "the Python code that called the run calls them: loss, self.loss. Other values of Python,",
-        "such as its numbers and arrays, are not known here.",
-        "Names of the place:",
-        *(f"  {name:<{width}}  {doc}" for name, doc in SPECIAL_NAMES.items()),
-        "Functions, which are methods too (max(x) is x.max()):",
-        *(f"  {f.usage:<{width}}  {f.doc}" for f in FUNCTIONS.values()),
-    ]

@@ -26,7 +26,7 @@ from opstep_server.wire import debug_pb2 as pb
 _EXPRESSION_WORD = re.compile(r"[\w.@]*$")
 # In a usage, what is typed as it stands there: `quit [detach | terminate]`.
 _OWN_WORD = re.compile(r"(?<![\w'])[a-z]+(?!\w)")
-_NO_METHODS = ("where", "grad", "var")
+_NO_METHODS = ("where", "grad")
 # What may stand behind a place.
 _CLAUSES = {
     "if": "a condition",
@@ -80,12 +80,14 @@ def candidates(session: Session, text: str, visible: pb.Names | None = None) -> 
     """What the word at the end of the text may become."""
     text = text.lstrip()
     if " " not in text:
-        yield from _matching({c.name: c.short for c in COMMANDS}, text)
+        found = list(_matching({c.name: c.short for c in COMMANDS}, text))
+        yield from found or _in_expression(session, text, visible or pb.Names())
         return
     word, _, args = text.partition(" ")
     try:
         command = find(word.partition("/")[0])
     except DebuggerError:
+        yield from _in_expression(session, text, visible or pb.Names())
         return
     kind = _kind(command.completes, args)
     if kind == "expression":

@@ -60,8 +60,10 @@ def _adapter(args: argparse.Namespace) -> int:
     # Only here: the terminal does not need the adapter, nor the adapter the terminal.
     from opstep_server.dap import main as stdio, serving
 
-    access = args.token_file, args.tls_cert, args.tls_key
+    access = args.token_file, args.tls_cert, args.tls_key, args.save_folder
     try:
+        if args.save_folder and not os.path.isdir(args.save_folder):
+            raise DebuggerError(f"there is no folder {args.save_folder} to save tensors in")
         if args.command == "serve":
             asyncio.run(serving.serve(args.listen, args.dap, *access))
         elif args.listen:

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
+from dataclasses import replace
 
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
-from opstep_server.debugger import DebuggerError
+from opstep_server.debugger import BreakpointSpec, DebuggerError, PatternWhere
 
 _WAYS = ("detach", "terminate")
 
 
 async def run(session: Session, args: str) -> None:
-    if args:
-        raise DebuggerError("arguments stand behind the script: opstep debug SCRIPT ARGS…")
+    await _run(session, args)
+
+
+async def start(session: Session, args: str) -> None:
+    await _run(session, args, BreakpointSpec(PatternWhere("*"), temporary=True))
+
+
+async def _run(session: Session, args: str, first: BreakpointSpec | None = None) -> None:
     session.check_can_start()
+    given = _arguments(session, args)
     if session.running:
-        again = f"the {session.what} is running: end it and start it again? [y/N] "
-        if session.ask is not None and (await session.ask(again)) not in ("y", "yes"):
+        if not await session.sure(f"the {session.what} is running: end it and start it again?"):
             return
         await session.end()
+    if given:
+        session.target = replace(session.target, args=given)
+    if first is not None:
+        await session.debugger.add_breakpoint(first)
     await session.start()
+
+
+def _arguments(session: Session, args: str) -> tuple[str, ...]:
+    if args and session.target.module:
+        raise DebuggerError("a saved program takes no arguments: write 'run'")
+    try:
+        return tuple(shlex.split(args))
+    except ValueError as error:
+        raise DebuggerError(f"'{args}' cannot be read as arguments: {error}") from error
 
 
 async def detach(session: Session, args: str) -> None:
@@ -71,11 +92,15 @@ def _nothing(name: str, args: str) -> None:
 
 COMMANDS = (
     Command(
-        "run", ("r",), "run",
+        "run", ("restart",), "run [ARGS…]",
         "start the script and wait until it stops or ends",
-        "Its arguments stand after it on the command line: opstep debug SCRIPT ARGS…\n"
-        "One that runs is ended and started again; breakpoints stay.",
+        "With ARGS it gets these arguments, from now on; otherwise those of the command line,\n"
+        "opstep debug SCRIPT ARGS…\n"
+        "One that runs is ended and started again, after a question; breakpoints stay.",
         run,
+    ),
+    Command(
+        "start", (), "start [ARGS…]", "start the script and stop at its first op", "", start,
     ),
     Command(
         "interrupt", (), "interrupt",

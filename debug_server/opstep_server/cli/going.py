@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opstep_server.cli import places, render
+from opstep_server.cli import ending, places, render
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
@@ -56,6 +56,13 @@ async def finish(session: Session, args: str) -> None:
     if args not in modes:
         raise DebuggerError("write 'finish', 'finish iteration' or 'finish run'")
     await _step(session, "", modes[args], "op")
+
+
+async def return_(session: Session, args: str) -> None:
+    if session.running or session.awaits:
+        await finish(session, args)
+    else:
+        await ending.run(session, args)
 
 
 async def iteration(session: Session, args: str) -> None:
@@ -155,12 +162,17 @@ COMMANDS = (
         finish,
     ),
     Command(
+        "return", ("r",), "return",
+        "as 'finish'; before the script was started, as 'run'",
+        "So that 'r' does what it does in pdb, and at the beginning what it does in gdb.", return_,
+    ),
+    Command(
         "iteration", ("it",), "iteration [TIMES]",
         "to the next iteration of the block, or behind the loop",
         "Outside of blocks, to the first op of the next run.\n" + _TIMES, iteration, repeats=True,
     ),
     Command(
-        "until", ("u",), "until [WHERE [grad] [if CONDITION]]",
+        "until", ("unt",), "until [WHERE [grad] [if CONDITION]]",
         "to a line below the current one, or to a place",
         "Without WHERE it goes on up to an op of a later line of the same file, or behind the line "
         "that called\na helper: past what is left of a loop, and past gradients. WHERE is as for "

@@ -7,6 +7,8 @@ from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
+_SEE = "'info locals' and 'info vars' show those that are here"
+
 
 def frame(session: Session) -> int:
     """The frame that values are looked at from: for one of Python's that of the run it led to."""
@@ -37,9 +39,15 @@ def listing_line(session: Session) -> int:
 
 
 async def evaluate(session: Session, text: str | pb.Expr, max_elements: int = 0) -> pb.Value:
-    return await session.debugger.evaluate(
-        session.thread.id, frame(session), text, max_elements=max_elements, op=walked(session)
-    )
+    try:
+        return await session.debugger.evaluate(
+            session.thread.id, frame(session), text, max_elements=max_elements, op=walked(session)
+        )
+    except DebuggerError as error:
+        if str(error).startswith("there is no variable"):
+            join = " " if str(error).endswith("?") else "; " if ":" in str(error) else ": "
+            raise DebuggerError(f"{error}{join}{_SEE}") from error
+        raise
 
 
 async def variables(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import re
@@ -61,6 +62,32 @@ async def list_(session: Session, args: str) -> None:
         await _show_place(session, args)
 
 
+async def longlist(session: Session, args: str) -> None:
+    if args:
+        raise DebuggerError("'ll' takes nothing after it: 'list FIRST,LAST' shows those lines")
+    file, line = session.line_in_view if session.stopped is not None else (session.script, 1)
+    if not file or is_cell(file):
+        raise DebuggerError("no file is in view: 'list listing' shows the ops")
+    lines = await _lines(session, file)
+    await _show(session, file, *_function(lines, line))
+
+
+def _function(lines: list[str], line: int) -> tuple[int, int]:
+    """The lines of the innermost function around that one; of none, all."""
+    first, last = 1, len(lines)
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return first, last
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            end = node.end_lineno or node.lineno
+            if start <= line <= end and end - start < last - first:
+                first, last = start, end
+    return first, last
+
+
 async def _show_source(session: Session, args: str) -> None:
     if session.stopped is None:
         await _show_file(session, session.script, 1)
@@ -85,7 +112,7 @@ async def _show_place(session: Session, args: str) -> None:
     if last and last < first:
         raise DebuggerError(f"line {last} is before line {first}: write 'list {last},{first}'")
     if match["file"]:
-        file = _file(session, match["file"])
+        file = file_of(session, match["file"])
     else:
         file = session.script
         if isinstance(session.listed, Listed) and isinstance(session.listed.what, str):
@@ -98,7 +125,7 @@ async def _show_place(session: Session, args: str) -> None:
         await _show_file(session, file, first, asked=True)
 
 
-def _file(session: Session, name: str) -> str:
+def file_of(session: Session, name: str) -> str:
     """As it is called in the stack, or a path."""
     known = {file for file in session.names.files if os.path.basename(file) == name}
     if len(known) == 1:
@@ -200,5 +227,10 @@ COMMANDS = (
         "The place in view is marked with =>, the one asked for with >,\n"
         "breakpoints with ●, or ○ when they cannot stop.",
         list_, "where", repeats=True,
+    ),
+    Command(
+        "longlist", ("ll",), "longlist",
+        "show the whole function of the line in view", "Outside of functions, the whole file.",
+        longlist,
     ),
 )  # fmt: skip

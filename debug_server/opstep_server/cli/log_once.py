@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from opstep_server.taps.view import choice
-from opstep_server.taps.view.counts import describe
+from opstep_server.taps.view.counts import age, describe
 from opstep_server.taps.view.log import Log, Row
 
 _NUMBERS = ("mean", "std", "min", "max", "l2")
@@ -40,6 +40,8 @@ def told(log: Log) -> Iterator[str]:
         yield f"{len(log.left_out):,} more sources have no row: use a directory for each run"
     if log.counts.taps and log.counts.total.dropped:
         yield describe(log.counts.total)
+    if log.counts.old:
+        yield age(log.counts)
 
 
 def number(value: float) -> str:

@@ -60,10 +60,11 @@ class _Log:
 
     async def run(self) -> int:
         args = self._args
+        if self._pid is None and ":" not in args.place:
+            raise DebuggerError(await _no_process(args.place))
         wanted = None if args.list or args.remove else self._wanted()
         self._debugger = Debugger(present=False)
         self._debugger.subscribe(self._take)
-        self._debugger.share()
         try:
             guest = await self._reach()
             if args.remove:
@@ -239,6 +240,16 @@ class _Log:
         await self._debugger.drop_taps(list(found), _WHO, self._executor)
         print(f"removed {', '.join(found.values())}")
         return 0
+
+
+async def _no_process(word: str) -> str:
+    """A word stands where the process should be: mostly the pattern."""
+    known = [each.pid for each in await doorbell.running()]
+    pid = str(known[0]) if len(known) == 1 else "PID"
+    return (
+        f"'{word}' is neither a process nor the address of a server: write 'opstep log {pid} "
+        f"{word}'" + ("" if known[1:] == [] and known else ", 'opstep ps' lists the processes")
+    )
 
 
 def _row(status: pb.TapStatus) -> tuple[str, ...]:

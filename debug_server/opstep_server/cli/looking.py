@@ -7,7 +7,16 @@ import fnmatch
 from collections.abc import AsyncIterator, Collection, Iterator
 
 from opstep_server import expr, values
-from opstep_server.cli import breaking, catching, graph, in_view, printing, render, threads
+from opstep_server.cli import (
+    breaking,
+    catching,
+    frames,
+    graph,
+    in_view,
+    printing,
+    render,
+    threads,
+)
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
@@ -30,6 +39,16 @@ async def attrs(session: Session, args: str) -> None:
     async with _op_in_view(session, args):
         in_view.op(session)  # Raises when there is none.
         await _show_scope(session, pb.SCOPE_ATTRIBUTES)
+
+
+async def args(session: Session, text: str) -> None:
+    async with _op_in_view(session, text):
+        seen = session.walked or session.stop[1].frames[session.frame].HasField("op")
+        shown = await _show_scope(session, pb.SCOPE_INPUTS, "inputs")
+        if seen:
+            shown += await _show_scope(session, pb.SCOPE_ATTRIBUTES, "attributes")
+        if not shown:
+            session.screen.line("  none")
 
 
 @contextlib.asynccontextmanager
@@ -188,18 +207,34 @@ INFO = {
     "vars": info_vars,
     "programs": info_programs,
     "threads": threads.info_threads,
+    "frame": frames.info_frame,
+    "locals": frames.info_locals,
+    "line": frames.info_line,
+    "watchpoints": frames.info_watchpoints,
+    "args": args,
+}
+# As in other debuggers.
+_TOPICS = {
+    "b": "breakpoints",
+    "t": "threads",
+    "f": "frame",
+    "l": "locals",
+    "variables": "vars",
+    "stack": "where",
 }
 
 
-async def info(session: Session, args: str) -> None:
-    words = args.split()
-    # As in other debuggers.
-    topic = {"b": "breakpoints", "t": "threads"}.get(words[0], words[0]) if words else ""
+async def info(session: Session, text: str) -> None:
+    words = text.split()
+    topic = _TOPICS.get(words[0], words[0]) if words else ""
+    if topic == "where":
+        raise DebuggerError("write 'where'")
     matching = [name for name in INFO if topic and name.startswith(topic)]
     if topic in INFO:
         matching = [topic]
     if len(matching) != 1:
-        raise DebuggerError("write 'info' and one of " + ", ".join(INFO))
+        hint = f" ({near})" if topic and (near := expr.suggest(topic, INFO)) else ""
+        raise DebuggerError("write 'info' and one of " + ", ".join(INFO) + hint)
     await INFO[matching[0]](session, " ".join(words[1:]))
 
 
@@ -217,12 +252,17 @@ COMMANDS = (
         "", attrs, "node",
     ),
     Command(
+        "args", ("a",), "args [OP]", "show the inputs and attributes of the op in view, or another",
+        "In the frame of the run, what it was fed with.", args, "node",
+    ),
+    Command(
         "info", ("i",), "info TOPIC [PATTERN]",
         "show what there is",
-        "TOPIC is breakpoints, catch, taps, display, op [OP], ops [PATTERN], vars [PATTERN],\n"
-        "blocks, programs or threads.\n"
+        "TOPIC is breakpoints, watchpoints, catch, taps, display, op [OP], ops [PATTERN],\n"
+        "vars [PATTERN], locals, args [OP], frame, line [LINE], blocks, programs or threads.\n"
         "PATTERN is an op's type or a name with * and ?.\n"
-        "'info vars' goes from the block of the frame in view outwards.", info,
+        "'info vars' goes from the block of the frame in view outwards; 'info locals' are\n"
+        "Python's names, and 'info line' the ops that a line made.", info,
         ("info", "node"),
     ),
 )  # fmt: skip

@@ -24,6 +24,8 @@ _MOST = 100_000
 # How many of an axis are shown at either end: of rows and columns, and of the axes before them.
 _EDGE, _OUTER_EDGE = 3, 1
 _NO_DISPLAY = "nothing is displayed: 'display EXPRESSION' shows it at each stop"
+# gdb's `set var x = 3`.
+_VAR = re.compile(r"^var(?:iable)?\s+(?=[\w\"'])")
 _OPTIONS = re.compile(r"/(?P<form>[a-z]?)(?P<count>\d*)(?P<rest>\S*)\s*")
 
 
@@ -184,10 +186,8 @@ async def display(session: Session, args: str) -> None:
 
 
 async def undisplay(session: Session, args: str) -> None:
-    if not args and session.ask is not None:
-        answer = await session.ask("no longer display anything? [y/N] ")
-        if not answer.startswith("y"):
-            return
+    if not args and session.displays.all and not await session.sure("display nothing any more?"):
+        return
     numbers = args.split()
     for number in numbers:
         if not number.isdecimal() or int(number) not in session.displays.all:
@@ -215,10 +215,9 @@ async def info_display(session: Session, pattern: str) -> None:
 async def set_(session: Session, args: str) -> None:
     if showing.setting(session, args):
         return
-    parts = targets.assignment(args)
+    args = _VAR.sub("", args)
+    parts = targets.assignment(targets.spelt_out(args) or args)
     session.stop  # noqa: B018  # Raises when there is nothing to change.
-    if parts is None and (change := targets.spelt_out(args)):
-        raise DebuggerError(f"'set' only knows '=': write 'set {change}'")
     if parts is None:
         raise DebuggerError("write 'set VARIABLE = EXPRESSION', or a part: 'set w[0, :5] = 0'")
     target, value = parts
@@ -242,16 +241,17 @@ _FORMATS = "\n".join(f"  /{form}  {doc}" for form, doc in FORMATS.items())
 
 COMMANDS = (
     Command(
-        "print", ("p",), "print [/FORMAT] EXPRESSION[, EXPRESSION…]",
+        "print", ("p", "pp"), "print [/FORMAT] EXPRESSION[, EXPRESSION…]",
         "show the value of expressions",
         "Tensors of more than 200 elements are shown by their corners; 'print/5000 w' shows "
-        "that many.\n" + _FORMATS + "\nSee 'help expressions'.", print_, "expression",
+        "that many.\n" + _FORMATS + "\nAn expression alone does the same. See 'help expressions'.",
+        print_, "expression", form=True,
     ),
     Command(
         "display", (), "display [/FORMAT] [EXPRESSION…]",
         "show the value of expressions now and at each stop",
         "Without any, shows all that are displayed. 'info display' lists them.",
-        display, "expression",
+        display, "expression", form=True,
     ),
     Command(
         "undisplay", (), "undisplay [NUMBER…]",
@@ -262,6 +262,7 @@ COMMANDS = (
         "set", (), "set VARIABLE[SLICE] = EXPRESSION",
         "change a variable, or a part of one",
         "The ops that run next see it: 'set fc_0.w[0, :5] = 0', 'set loss = loss / 2'.\n"
+        "'set' may be left away, and 'w *= 0', 'w[0] += 1' do what they do in NumPy.\n"
         "A variable that stays in the scope keeps it after the run.\n"
         "'set pagination off' no longer shows long output in pages.",
         set_, "expression",

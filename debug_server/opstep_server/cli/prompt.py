@@ -22,7 +22,6 @@ from opstep_server.cli.completion import CommandCompleter
 from opstep_server.cli.screen import TerminalSink
 from opstep_server.cli.session import Session
 
-PROMPT = "(opstep) "
 # Of these many commands an older history is cut to the newest half.
 _HISTORY = 10_000
 
@@ -81,10 +80,11 @@ class Prompt:
         with patch_stdout(raw=True):
             self._sink.prompting = True
             try:
-                text = await self._prompt.prompt_async(PROMPT, handle_sigint=False)
+                prompt = self._session.scripts.prompt
+                text = await self._prompt.prompt_async(prompt, handle_sigint=False)
             finally:
                 self._sink.prompting = False
-        self._sink.said.append([("bold", f"{PROMPT}{text}")])
+        self._sink.said.append([("bold", f"{prompt}{text}")])
         return text
 
     async def ask(self, question: str) -> str:

@@ -18,6 +18,7 @@ from opstep_server.cli.catches import Catches
 from opstep_server.cli.displays import Displays
 from opstep_server.cli.names import Names
 from opstep_server.cli.screen import Screen
+from opstep_server.cli.scripts import Scripts
 from opstep_server.cli.told import Told
 from opstep_server.cli.view import View
 from opstep_server.debugger import (
@@ -81,6 +82,7 @@ class Session(View):
         self.last_logs: dict[int, str] = {}
         self.dropped_logs = 0
         self.displays = Displays()
+        self.scripts = Scripts()
         # What 'list' showed last.
         self.listed: Listed | None = None
         self.quitting = False
@@ -142,6 +144,10 @@ class Session(View):
         """Says so of a session that is over and began nothing; mostly nothing."""
         return ""
 
+    async def sure(self, question: str) -> bool:
+        """Whether the person says yes; as in gdb, yes when there is nobody to ask."""
+        return self.ask is None or (await self.ask(f"{question} [y/N] ")) in ("y", "yes")
+
     def _check_running(self) -> None:
         if not self._running:
             raise self.not_running()
@@ -183,7 +189,8 @@ class Session(View):
                 if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
                     self.select(event.thread)
                     self.at_fault = exits.is_fault(event.stopped.reason)
-                    self.show_stop(event.stopped)
+                    if not self.scripts.silent(event.stopped):
+                        self.show_stop(event.stopped)
                     await self._learned()
                     self._told.at_stop(event.stopped)
                     if not self.full_screen:  # It has a pane.

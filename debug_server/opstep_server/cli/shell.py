@@ -11,13 +11,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from opstep_server.cli import in_view
-from opstep_server.cli.command import Command, split
-from opstep_server.cli.commands import find
+from opstep_server.cli import dispatch, in_view
+from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
-
-PROMPT = "(opstep) "
 
 
 class Face(Protocol):
@@ -57,6 +54,7 @@ class Shell:
                     return
             if not self._session.batch or self._session.quitting:
                 return
+            self._check_ended()
             if problem := self._session.never_started():
                 self._session.screen.error(problem)
                 self.failed = True
@@ -71,6 +69,7 @@ class Shell:
             while not self._session.quitting:
                 text = await loop.run_in_executor(None, sys.stdin.readline)
                 if not text:
+                    self._check_ended()
                     return
                 await self._echoed(text.strip())
 
@@ -104,9 +103,11 @@ class Shell:
             try:
                 text = self._give() or await face.read()
             except KeyboardInterrupt:
+                session.scripts.collecting = None
                 continue
             except EOFError:
-                text = "quit"
+                # It also ends a list of commands.
+                text = "quit" if session.scripts.collecting is None else "end"
             with face.running():
                 done = await self.execute(text.strip())
             if not done:
@@ -116,24 +117,24 @@ class Shell:
     def _give(self) -> str:
         if not self._given:
             return ""
-        self._session.screen.echo(f"{PROMPT}{self._given[0]}")
+        self._session.screen.echo(f"{self._session.scripts.prompt}{self._given[0]}")
         return self._given.popleft()
 
     async def execute(self, text: str) -> bool:
         """One command; False when it failed, which is told."""
         try:
-            if text:
-                self._session.typed.append(text)
-                word, slash, args = split(text)
-                command, args = find(word, text), f"{slash}{args}".strip()
-                self._repeat = (command, args) if command.repeats else None
-            elif self._repeat is not None:
-                command, args = self._repeat
-            else:
-                return True
             self._session.interrupted = False
             self._session.at_fault = False
-            await command.handler(self._session, args)
+            if text:
+                self._session.typed.append(text)
+                repeat, self._repeat = self._repeat, None
+                done = await dispatch.run(self._session, text)
+                if done is None:
+                    self._repeat = repeat
+                elif done[0].repeats:
+                    self._repeat = done
+            elif self._repeat is not None and self._session.scripts.collecting is None:
+                await dispatch.do(self._session, *self._repeat)
         except DebuggerError as error:
             self._session.screen.error(str(error))
             self.failed = True
@@ -143,8 +144,15 @@ class Shell:
     async def _echoed(self, text: str) -> bool:
         if text.startswith("#"):
             return True
-        self._session.screen.echo(f"{PROMPT}{text}".rstrip())
+        self._session.screen.echo(f"{self._session.scripts.prompt}{text}".rstrip())
         return await self.execute(text)
+
+    def _check_ended(self) -> None:
+        try:
+            self._session.scripts.check_ended()
+        except DebuggerError as error:
+            self._session.screen.error(str(error))
+            self.failed = True
 
     @contextlib.contextmanager
     def _ctrl_c(self) -> Iterator[None]:

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import re
+
+from opstep_server import values
 from opstep_server.cli import in_view, render
 from opstep_server.cli.command import Command
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError
+from opstep_server.wire import debug_pb2 as pb
+
+_VALUES = 20
 
 
 async def where(session: Session, args: str) -> None:
-    _, stopped = session.stop
-    for index in range(len(stopped.frames)):
+    match = re.fullmatch(r"(full)?\s*(-?[1-9]\d*)?", args)
+    if match is None:
+        raise DebuggerError(f"'{args}' is no number of frames: write 'where 3' or 'where full'")
+    count = len(session.stop[1].frames)
+    shown = int(match[2] or count)
+    for index in range(count)[:shown] if shown > 0 else range(count)[shown:]:
+        frame = session.stop[1].frames[index]
         mark = "*" if index == session.frame else " "
-        line = render.frame_line(stopped.frames[index])
+        line = render.frame_line(frame)
         session.screen.line(f"{mark} {index}  {line}", "bold" if mark == "*" else "")
+        if match[1] and frame.kind != pb.StackFrame.PYTHON:
+            await _show_values(session, index)
+    left = count - abs(shown)
+    if left > 0:
+        session.screen.line(f"  {left} more frame{'' if left == 1 else 's'}: 'where' shows all")
+
+
+async def _show_values(session: Session, index: int) -> None:
+    """What went in and came out there."""
+    rows: list[tuple[str, str]] = []
+    for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
+        page = await in_view.variables(session, scope, 0, _VALUES, index)
+        for named in page.variables:
+            other = named.variable if named.variable != named.name else ""
+            name = f"{named.name} = {other}" if other else named.name
+            rows.append((name, values.describe(named.value)))
+        if page.total > len(page.variables):
+            rows.append(("…", f"{page.total - len(page.variables)} more"))
+    session.screen.table(rows, "       ")
 
 
 async def frame(session: Session, args: str) -> None:
@@ -56,20 +86,21 @@ def _select_frame(session: Session, index: int) -> None:
 
 COMMANDS = (
     Command(
-        "where", ("w", "bt", "backtrace"), "where",
+        "where", ("w", "bt", "backtrace"), "where [full] [FRAMES]",
         "show the stack: the op, its blocks, the run, the Python frames",
-        "The frame in view is marked with *.", where,
+        "The frame in view is marked with *. With a number that many of the innermost, and with\n"
+        "-2 the two outermost; with 'full' also what went in and came out.", where,
     ),
     Command(
         "frame", ("f",), "frame [NUMBER]",
         "look at a frame of the stack", "Expressions and 'list' use that frame.", frame, "frame",
     ),
     Command(
-        "up", (), "up [FRAMES]",
+        "up", ("u",), "up [FRAMES]",
         "look at the next frame outwards", "With a number, that many frames further.", up,
     ),
     Command(
-        "down", (), "down [FRAMES]",
+        "down", ("d",), "down [FRAMES]",
         "look at the next frame inwards", "With a number, that many frames further.", down,
     ),
 )  # fmt: skip

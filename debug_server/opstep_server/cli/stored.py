@@ -22,7 +22,7 @@ from opstep_server.debugger import (
 _DEEPEST = 10
 _HEADER = "# opstep breakpoints"
 # What a file of breakpoints may hold.
-_SAVED = ("break", "tbreak", "watch", "catch", "disable")
+_SAVED = ("break", "tbreak", "watch", "catch", "disable", "commands")
 
 
 async def source(session: Session, args: str) -> None:
@@ -31,7 +31,7 @@ async def source(session: Session, args: str) -> None:
 
 async def _run(session: Session, file: str, only: tuple[str, ...] = ()) -> None:
     # Only here: the table of commands is made of this file too.
-    from opstep_server.cli.commands import find
+    from opstep_server.cli import dispatch
 
     lines = _read(file).splitlines()
     path = os.path.realpath(os.path.expanduser(file))
@@ -47,24 +47,27 @@ async def _run(session: Session, file: str, only: tuple[str, ...] = ()) -> None:
             text = line.strip()
             if not text or text.startswith("#"):
                 continue
-            word, _, args = text.partition(" ")
             try:
-                command = find(word, text)
+                if session.scripts.take(text):
+                    continue
+                command, args = await dispatch.meaning(session, text)
                 if only and command.name not in only:
                     raise DebuggerError(
                         f"'{command.name}' sets no breakpoint: 'source' runs any commands"
                     )
                 if only and command.name == "catch":
-                    catching.change(session, args.strip())  # All of them are told at the end.
+                    catching.change(session, args)  # All of them are told at the end.
                 else:
-                    await command.handler(session, args.strip())
+                    await dispatch.do(session, command, args)
             except DebuggerError as error:
                 raise DebuggerError(f"{file}:{number}: {error}") from error
             if session.interrupted:
                 raise DebuggerError(f"{file}:{number}: Ctrl-C, what follows is not run")
             if session.quitting:
                 return
+        session.scripts.check_ended()
     finally:
+        session.scripts.collecting = None
         session.reading.pop()
 
 
@@ -107,6 +110,8 @@ async def restore(session: Session, args: str) -> None:
         raise DebuggerError(f"{file} was not written by 'save breakpoints': 'source' runs it")
     debugger = session.debugger
     before = [state.id for state in debugger.breakpoints]
+    if before and not await session.sure(f"replace {_count(session)} by those of {file}?"):
+        return
     caught = session.catches.specs()
     session.catches.replace([])
     try:
@@ -147,6 +152,8 @@ def _lines(session: Session) -> Iterator[str]:
         yield typed(session, state)
         if not state.spec.enabled:
             yield "disable $"
+        if commands := session.scripts.commands.get(state.id):
+            yield from ("commands $", *commands, "end")
 
 
 def typed(session: Session, state: BreakpointState) -> str:

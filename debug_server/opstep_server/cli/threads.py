@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from opstep_server.cli import render
-from opstep_server.cli.command import Command, Handler, split
+from opstep_server.cli.command import Command, Handler
 from opstep_server.cli.session import Session
 from opstep_server.debugger import DebuggerError, Thread
 
 
 async def thread(session: Session, args: str) -> None:
-    which, _, text = args.partition(" ")
+    which, _, text = args.removeprefix("apply ").strip().partition(" ")
     if not which:
         await info_threads(session, "")
     elif which == "all":
         await _in_all(session, text.strip())
     elif text.strip():
-        handler, rest = _command(text.strip())
+        handler, rest = await _command(session, text.strip())
         await _in_one(session, _thread(session, which), handler, rest)
     else:
         _look_at(session, _thread(session, which))
@@ -34,9 +34,9 @@ def _look_at(session: Session, thread: Thread) -> None:
 async def _in_all(session: Session, text: str) -> None:
     if not text:
         raise DebuggerError("write what they are to do: 'thread all where'")
-    handler, rest = _command(text)
+    handler, rest = await _command(session, text)
     # One that runs can do nothing but pause; one that is stopped, anything else.
-    pausing = handler is _command("pause")[0]
+    pausing = handler is (await _command(session, "pause"))[0]
     chosen = [each for each in session.debugger.threads if (each.stopped is None) == pausing]
     if not chosen:
         _any(session)
@@ -62,12 +62,12 @@ async def _in_one(session: Session, thread: Thread, handler: Handler, args: str)
         await handler(session, args)
 
 
-def _command(text: str) -> tuple[Handler, str]:
+async def _command(session: Session, text: str) -> tuple[Handler, str]:
     # Only here: the table of commands is made of this file too.
-    from opstep_server.cli.commands import find
+    from opstep_server.cli import dispatch
 
-    word, slash, args = split(text)
-    return find(word).handler, f"{slash}{args}".strip()
+    command, args = await dispatch.meaning(session, text)
+    return command.handler, args
 
 
 def _any(session: Session) -> list[Thread]:

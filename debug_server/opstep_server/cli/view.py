@@ -37,6 +37,11 @@ class View(abc.ABC):
         return "program" if self.target.module else "script"
 
     @property
+    def waits(self) -> int:
+        """How often somebody waited for a stop."""
+        return self._waits
+
+    @property
     def running(self) -> bool:
         """The script was started and has not ended."""
         return self._running

@@ -26,7 +26,7 @@ from opstep_server.cli.completion import CommandCompleter
 from opstep_server.cli.full.layout import layout
 from opstep_server.cli.full.panes import Pane, style
 from opstep_server.cli.full.view import View
-from opstep_server.cli.prompt import PROMPT, editing_keys
+from opstep_server.cli.prompt import editing_keys
 from opstep_server.cli.screen import TerminalSink
 from opstep_server.cli.session import Session
 from opstep_server.debugger import (
@@ -157,7 +157,7 @@ class FullScreen:
         if text is None:
             self._gone()
             raise EOFError
-        self._session.screen.echo(f"{PROMPT}{text}")
+        self._session.screen.echo(f"{self._session.scripts.prompt}{text}")
         return text
 
     async def ask(self, question: str) -> str:
@@ -327,7 +327,7 @@ class FullScreen:
     def _prompt(self) -> StyleAndTextTuples:
         if self._question:
             return [("class:prompt", self._question)]
-        return [("class:prompt", PROMPT if not self._busy else "")]
+        return [("class:prompt", self._session.scripts.prompt if not self._busy else "")]
 
     def _title(self, name: str) -> StyleAndTextTuples:
         view = self._view
