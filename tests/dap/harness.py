@@ -21,10 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from patience import SECONDS
 from schema import check_message
 
 Json = dict[str, Any]
-SECONDS = 30.0
 ADAPTER = (sys.executable, "-m", "opstep_server", "dap")
 
 
@@ -94,13 +94,13 @@ class Session:
                 self.request("disconnect", {"terminateDebuggee": True})
             with contextlib.suppress(OSError):
                 self.stdin.close()
-            self.process.wait(10)
+            self.process.wait(SECONDS)
         finally:
             if self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
             for thread in self._threads:
-                thread.join(10)
+                thread.join(SECONDS)
             if kind is not None:
                 print("the last messages:", *map(json.dumps, self.history[-20:]), sep="\n  ")
                 print(f"adapter's stderr:\n{self.stderr}")
@@ -125,7 +125,7 @@ class Session:
         self._left = True
         self.stdin.close()
 
-    def wait_for_end(self, seconds: float = 10.0) -> int:
+    def wait_for_end(self, seconds: float = SECONDS) -> int:
         """The adapter's own end, which something else than a `disconnect` brings about."""
         self._left = True
         return self.process.wait(seconds)
@@ -219,10 +219,15 @@ class Session:
             "supportsMemoryEvent": True,
             **more,
         }
+        capabilities = self.introduce(arguments)
+        self.event("initialized")
+        return capabilities
+
+    def introduce(self, arguments: Json) -> Json:
+        """`initialize` with these arguments alone."""
         capabilities = self.request("initialize", arguments)
         columns = capabilities.get("additionalModuleColumns", [])
         self._module_columns = [column["attributeName"] for column in columns]
-        self.event("initialized")
         return capabilities
 
     def start(

@@ -4,11 +4,13 @@ server, speaks debug.proto over the real socket, and walks through a program of 
 Each run is: fc_0.matmul; while_0, whose body log_0 runs twice. In run 2 log_0 makes a NaN.
 The variable x can be read and changed; `never` is an expression that takes for ever.
 Usage: scripted_executor.py [--runs N] [--pause-each S] [--exit CODE] [--no-agent] [--mark FILE]
+[--until FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import queue
 import struct
@@ -263,7 +265,11 @@ class Agent:
                 write = command.write_bytes
                 self._x[write.offset : write.offset + len(write.data)] = write.data
             elif kind == "list_names":
-                names = pb.Names(variables=["x", "fc_0.out"], slots=["X"], attributes=["axes"])
+                names = pb.Names(
+                    variables=["x", "fc_0.out", "w_3", "w@grad", "log_0.out"],
+                    slots=["X"],
+                    attributes=["axes"],
+                )
                 reply.names.CopyFrom(names)
             if not (kind == "evaluate" and command.evaluate.expr.name == "never"):
                 self._send(reply=reply)
@@ -376,12 +382,16 @@ def main() -> int:
     parser.add_argument("--pause-each", type=float, default=0.0)
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--no-agent", action="store_true")
+    parser.add_argument("--until", help="runs go on until that file is there")
     parser.add_argument("--mark", help="a file to write when all runs are done")
     options = parser.parse_args()
     print("hello from the script", os.environ.get("GREETING", ""))
     server = os.environ.get("OPSTEP_SERVER")
     agent = Agent(server) if server and not options.no_agent else None
-    for run in range(1, options.runs + 1):
+    last = itertools.count(1) if options.until else range(1, options.runs + 1)
+    for run in last:
+        if options.until and Path(options.until).exists():
+            break
         for frames in stacks(run):
             if agent is not None:
                 makes_nan = run == 2 and frames[0].op == LOG and frames[0].iteration == 1

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from harness import Session
+from patience import wait_until
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
-    return wait_until(lambda: not alive(pid), seconds)
+def gone(pid: int) -> bool:
+    return wait_until(lambda: not alive(pid))
 
 
 def alive(pid: int) -> bool:
@@ -22,15 +21,6 @@ def alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def begin(session: Session, script: Path, state: str, *args: str) -> int:
@@ -58,10 +48,10 @@ def test_disconnect_ends_the_script(script: Path, state: str) -> None:
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_disconnect_can_leave_the_script_running(script: Path, state: str, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
+    mark, until = tmp_path / "mark", tmp_path / "until"
     with Session() as session:
         session.start(
-            script, "--runs", "30", "--pause-each", "0.01", "--mark", str(mark),
+            script, "--until", str(until), "--pause-each", "0.01", "--mark", str(mark),
             stopOnEntry=state == "stopped",
         )  # fmt: skip
         session.event("process")
@@ -73,6 +63,7 @@ def test_disconnect_can_leave_the_script_running(script: Path, state: str, tmp_p
         session.event("terminated")
         assert session.count("exited") == 0
         assert session.wait_for_end() == 0
+    until.touch()
     assert wait_until(mark.exists), "the script did not go on to its end"
 
 
@@ -124,25 +115,56 @@ def test_a_killed_executor_fails_what_waited_for_it(script: Path) -> None:
         waiting = session.send("evaluate", {"expression": "never", "frameId": frame})
         session.no_event("exited")
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(Exception, match="lost"):
-            session.response(waiting, 5)
+        with pytest.raises(Exception, match=f"process {pid} has ended"):
+            session.response(waiting)
         session.ends()
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
-def test_the_run_goes_on_when_the_adapter_is_killed(
+def test_an_adapter_that_is_killed_takes_the_script_with_it(script: Path, state: str) -> None:
+    with Session(exit_code=-signal.SIGKILL) as session:
+        pid = begin(session, script, state)
+        session.process.kill()
+        session.wait_for_end()
+    assert gone(pid)
+
+
+def test_an_adapter_that_is_killed_takes_the_scripts_children_too(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import signal, subprocess, sys\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen(['sleep', '1000'])\n"
+        "print('child', child.pid, flush=True)\n"
+        "signal.pause()\n"
+    )
+    with Session(exit_code=-signal.SIGKILL) as session:
+        session.start(script)
+        pid = session.event("process")["systemProcessId"]
+        while not session.output.endswith("\n"):
+            session.event("output")
+        child = int(session.output.split()[1])
+        session.process.kill()
+        session.wait_for_end()
+    assert gone(child)
+    assert gone(pid), "a script that ignores SIGTERM was not killed"
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_a_run_that_is_to_be_kept_goes_on_when_the_adapter_is_killed(
     script: Path, state: str, tmp_path: Path
 ) -> None:
-    mark = tmp_path / "mark"
+    mark, until = tmp_path / "mark", tmp_path / "until"
     with Session(exit_code=-signal.SIGKILL) as session:
         session.start(
-            script, "--runs", "30", "--pause-each", "0.01", "--mark", str(mark),
-            stopOnEntry=state == "stopped",
+            script, "--until", str(until), "--pause-each", "0.01", "--mark", str(mark),
+            stopOnEntry=state == "stopped", keepRunning=True,
         )  # fmt: skip
         session.event("process")
         session.event("thread")
         session.process.kill()
         session.wait_for_end()
+    until.touch()
     assert wait_until(mark.exists), "the script did not go on to its end"
 
 

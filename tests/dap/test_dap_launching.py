@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from harness import Failure, Session, marker
+from patience import SECONDS
 
 Json = dict[str, Any]
 
@@ -74,7 +75,7 @@ def test_a_program_in_the_clients_terminal(script: Path, terminal: Terminal, con
         assert session.ends() == 5
         assert session.output == ""
     assert terminal.text == "hello from the script there\nall runs done\n"
-    assert terminal.processes[0].wait(5) == 5
+    assert terminal.processes[0].wait(SECONDS) == 5
 
 
 def test_a_program_in_a_terminal_is_terminated(script: Path, terminal: Terminal) -> None:
@@ -88,23 +89,44 @@ def test_a_program_in_a_terminal_is_terminated(script: Path, terminal: Terminal)
         session.event("thread")
         session.request("terminate")
         assert session.ends() == -signal.SIGTERM
-    assert terminal.processes[0].wait(5) == 128 + signal.SIGTERM
+    assert terminal.processes[0].wait(SECONDS) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_an_adapter_that_is_killed_ends_what_it_had_run_in_a_terminal(
+    script: Path, terminal: Terminal, keep: bool
+) -> None:
+    runs = "50" if keep else "100000"
+    with Session(exit_code=-signal.SIGKILL) as session:
+        session.answers["runInTerminal"] = terminal
+        session.start(
+            script, "--runs", runs, "--pause-each", "0.01",
+            console="integratedTerminal", keepRunning=keep,
+        )  # fmt: skip
+        session.event("thread")
+        session.process.kill()
+        session.wait_for_end()
+    assert terminal.processes[0].wait(20) == (0 if keep else 128 + signal.SIGTERM)
 
 
 @pytest.mark.parametrize("how", ["vanish", "disconnect", "let go"])
 def test_a_client_that_leaves_a_program_in_its_terminal(
-    script: Path, terminal: Terminal, how: str
+    script: Path, terminal: Terminal, how: str, tmp_path: Path
 ) -> None:
+    until = tmp_path / "until"
     with Session() as session:
         session.answers["runInTerminal"] = terminal
-        session.start(script, "--runs", "50", "--pause-each", "0.01", console="integratedTerminal")
+        words = ("--until", str(until), "--pause-each", "0.01")
+        session.start(script, *words, console="integratedTerminal")
         session.event("thread")
         if how == "vanish":
             session.vanish()
         else:
             session.request("disconnect", {"terminateDebuggee": how == "disconnect"})
         assert session.wait_for_end() == 0
-    code = terminal.processes[0].wait(20)
+    if how == "let go":
+        until.touch()
+    code = terminal.processes[0].wait(SECONDS)
     assert code == (0 if how == "let go" else 128 + signal.SIGTERM)
 
 
@@ -156,7 +178,9 @@ def test_a_client_whose_terminal_fails_can_launch_again(script: Path, terminal: 
         session.request("configurationDone")
         launch = {"program": str(script), "console": "integratedTerminal"}
         failure = session.fails("launch", launch)
-        assert failure.sentence == "the client could not do 'runInTerminal': no terminal today"
+        assert failure.sentence == (
+            "cannot launch: the editor could not run the program in a terminal: no terminal today"
+        )
         session.answers["runInTerminal"] = terminal
         failure = session.fails("launch", {**launch, "python": "/nowhere/python"})
         assert failure.sentence == "cannot start /nowhere/python: No such file or directory"

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
 from opstep_server.access import Address, Endpoint
 from opstep_server.dap import listening
@@ -25,7 +26,7 @@ def initialize(**arguments: object) -> bytes:
 
 
 async def read_one(reader: asyncio.StreamReader) -> dict[str, object]:
-    header = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    header = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
     length = int(header.removeprefix(b"Content-Length: "))
     return json.loads(await reader.readexactly(length))  # type: ignore[no-any-return]
 
@@ -65,7 +66,7 @@ def test_whoever_does_not_show_the_token_in_time_is_cut_off(
         for said in (b"", b"Content-Length: 10", initialize(opstepToken=TOKEN)[:-1]):
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(said)
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), SECONDS) == b""
             writer.close()
         await server.close()
 

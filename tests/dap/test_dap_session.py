@@ -280,7 +280,7 @@ def test_going_on_cancels_what_is_looked_at(script: Path, ending: str) -> None:
         else:
             session.request(ending, {} if ending == "disconnect" else {"threadId": thread})
         for seq in waiting:
-            with pytest.raises(Exception, match="evaluate was cancelled") as failure:
+            with pytest.raises(Exception, match="this was cancelled") as failure:
                 session.response(seq, 2)
             assert failure.value.short == "cancelled"  # type: ignore[attr-defined]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import SECONDS
 
 from opstep_server.dap.session import Session
 from opstep_server.debugger import Debugger
@@ -128,7 +129,7 @@ class Client:
 
 
 async def soon(work: Awaitable[Any]) -> Any:
-    return await asyncio.wait_for(work, 30)
+    return await asyncio.wait_for(work, SECONDS)
 
 
 class Wild:

@@ -144,6 +144,10 @@ class Attach:
 
     # ---- ending ----------------------------------------------------------------------------------
 
+    def has(self, executor: Executor) -> bool:
+        """The session is about that process alone."""
+        return executor is self._executor
+
     def lost(self, executor: Executor) -> None:
         """The process is gone, or has left the debugger: there is no other in this session."""
         if self._ending and not self._session.debugger.executors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from opstep_server import expr, targets, values
+from opstep_server import expr, functions, targets, values
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.inspection import wants_hex
@@ -40,7 +40,10 @@ class Evaluation:
         context = arguments.string("context", "")
         ref, frame = self._session.inspection.frame(arguments.optional_integer("frameId"))
         hex = wants_hex(arguments)
-        if context == "repl" and (parts := targets.assignment(text)) is not None:
+        if context == "repl" and text in ("help", "?", "help()"):
+            return {"result": "\n".join(_help()), "variablesReference": 0}
+        change = targets.spelt_out(text) or text
+        if context == "repl" and (parts := targets.assignment(change)) is not None:
             return _result(await self._assign(ref.stop, frame, *parts, hex))
         parsed = expr.parse(text)
         if context == "hover":
@@ -56,7 +59,7 @@ class Evaluation:
         if context == "clipboard" and value.WhichOneof("kind") == "f":
             return {"result": values.as_number(value.f), "variablesReference": 0}
         shown = self._session.showing.value(
-            ref.stop, frame, value, parsed, indexable(text), hex=hex
+            ref.stop, frame, value, parsed, indexable(text), hex=hex, passing=True
         )
         return _result(shown)
 
@@ -142,7 +145,17 @@ class Evaluation:
             text, target = indexable(target.strip()), expr.parse(target)
         new = await self._session.debugger.assign(stop.thread.id, frame, target, value)
         self._session.memory.edited(stop, target)
-        return self._session.showing.value(stop, frame, new, target, text, hex=hex)
+        return self._session.showing.value(stop, frame, new, target, text, hex=hex, passing=True)
+
+
+def _help() -> list[str]:
+    """What can be typed into an editor's console."""
+    return [
+        "An expression shows its value, and an assignment changes a variable or a part of one:",
+        "  fc_0.w.mean(), x[0, :4], w[0] = 0, w *= 0.5",
+        "Breakpoints and steps are the editor's.",
+        *functions.help_lines(),
+    ]
 
 
 def _result(shown: types.Variable) -> types.EvaluateResponseBody:

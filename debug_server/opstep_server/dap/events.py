@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,8 @@ _REASONS = {
 class EventTranslator:
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Log messages that the client was spared since it was last told how many.
-        self._dropped = 0
+        # By log point, messages that the client was spared since it was last told how many.
+        self._dropped: Counter[int] = Counter()
         # A table, not a match: a step goes through here twice.
         self._handlers: dict[type, Callable[[Any], None]] = {
             StoppedEvent: self._stopped,
@@ -78,7 +79,11 @@ class EventTranslator:
         self._session.outbox.event("thread", body)
 
     def _thread_ended(self, event: ThreadEnded) -> None:
-        self._session.stops.leave(event.thread.id)
+        if event.thread.id in self._session.stops:
+            # A client that remembers a stopped thread would wait for it for ever.
+            self._session.stops.leave(event.thread.id)
+            went_on = {"threadId": event.thread.id, "allThreadsContinued": False}
+            self._session.outbox.event("continued", went_on)
         body = {"reason": "exited", "threadId": event.thread.id}
         self._session.outbox.event("thread", body)
 
@@ -98,31 +103,44 @@ class EventTranslator:
 
     def _executor_lost(self, event: ExecutorLost) -> None:
         session = self._session
+        self.tell_dropped()
         session.sources.lost(event.executor)
         session.modules.lost(event.executor)
-        if event.message:
+        if event.message and not session.lifecycle.tells_end_of(event.executor):
             session.outbox.output("console", f"{event.message}\n")
         session.attach.lost(event.executor)
 
     def _process_exited(self, event: ProcessExited) -> None:
+        self.tell_dropped()
         self._session.lifecycle.process_exited(event.code)
 
     def _logged(self, event: Logged) -> None:
         if self._session.outbox.behind:
-            self._dropped += 1
+            self._dropped[event.breakpoint] += event.dropped or 1
             return
-        if self._dropped:
-            lost, self._dropped = self._dropped, 0
-            what = f"{lost} log messages were dropped: the client reads more slowly than they come"
-            self._session.outbox.output("console", f"{what}\n")
-        body: types.OutputEventBody = {"category": "console", "output": f"{event.text}\n"}
-        told = self._session.breakpoints.told(event.breakpoint)
+        self.tell_dropped()
+        self._log_line(event.text, event.breakpoint)
+
+    def tell_dropped(self) -> None:
+        """At the latest when the process or the session ends, also to a client that is behind."""
+        dropped, self._dropped = self._dropped, Counter()
+        for breakpoint, lost in dropped.items():
+            what = "message was" if lost == 1 else "messages were"
+            slow = "the client reads more slowly than they come"
+            self._log_line(f"{lost} log {what} dropped: {slow}", breakpoint)
+
+    def _log_line(self, text: str, breakpoint: int) -> None:
+        """Beside the line of its log point."""
+        body: types.OutputEventBody = {"category": "console", "output": f"{text}\n"}
+        told = self._session.breakpoints.told(breakpoint)
         if told is not None and "source" in told:
             body["source"], body["line"] = told["source"], told["line"]
         self._session.outbox.event("output", body)
 
     def _stopped(self, event: StoppedEvent) -> None:
         thread, stopped = event.thread, event.stopped
+        if self._dropped:
+            self.tell_dropped()
         self._session.stops.enter(thread, stopped)
         breakpoints = self._session.breakpoints
         if stopped.reason == pb.STOP_BREAKPOINT:
@@ -134,7 +152,7 @@ class EventTranslator:
             "reason": reason,
             "description": description,
             "threadId": thread.id,
-            "allThreadsStopped": False,
+            "allThreadsStopped": self._session.all_stopped,
         }
         if stopped.message:
             body["text"] = stopped.message

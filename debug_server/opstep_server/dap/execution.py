@@ -78,8 +78,8 @@ class Execution:
         threads = self._session.debugger.threads
         if any(thread.id == thread_id for thread in threads):
             await self._session.debugger.pause(thread_id)
-        elif not threads:
-            # No op ran yet: whichever thread runs the first one.
+        elif not threads or thread_id == 0:
+            # No op ran yet, or the client knows no thread: whichever runs an op next.
             await self._session.debugger.pause()
         else:
             raise RequestError(f"there is no thread {thread_id}")

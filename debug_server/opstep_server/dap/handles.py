@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+# Results of expressions at one stop that stay usable; a client that polls makes any number of them.
+MOST_PASSING = 1000
 
 
 class Handles(Generic[T]):
@@ -13,13 +17,23 @@ class Handles(Generic[T]):
     def __init__(self) -> None:
         self._next = 1
         self._values: dict[int, T] = {}
-        self._by_thread: dict[int, list[int]] = {}
+        # In the order in which they were given out.
+        self._by_thread: dict[int, dict[int, None]] = {}
+        self._passing: dict[int, deque[int]] = {}
 
-    def add(self, thread_id: int, value: T) -> int:
+    def add(self, thread_id: int, value: T, passing: bool = False) -> int:
+        """One that is passing makes room for later ones of its kind."""
         handle = self._next
         self._next += 1
         self._values[handle] = value
-        self._by_thread.setdefault(thread_id, []).append(handle)
+        mine = self._by_thread.setdefault(thread_id, {})
+        mine[handle] = None
+        if passing:
+            waiting = self._passing.setdefault(thread_id, deque())
+            waiting.append(handle)
+            if len(waiting) > MOST_PASSING:
+                oldest = waiting.popleft()
+                del self._values[oldest], mine[oldest]
         return handle
 
     def get(self, handle: int) -> T | None:
@@ -32,6 +46,7 @@ class Handles(Generic[T]):
         """All that was given out for the thread's stop: it has gone on, or ended."""
         for handle in self._by_thread.pop(thread_id, ()):
             del self._values[handle]
+        self._passing.pop(thread_id, None)
 
     def __len__(self) -> int:
         return len(self._values)

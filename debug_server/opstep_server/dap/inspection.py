@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Of a tensor, how many elements one response holds at the most; clients with paging ask for far
 # less. Of a scope, how many are asked for at a time.
 MAX_CHILDREN = 1000
+# How many names an error lists.
+MAX_NAMED = 8
 # More than any scope has.
 MAX_ROWS = 1 << 31
 
@@ -108,14 +110,40 @@ class Inspection:
             raise RequestError("only whole variables can be watched")
         parsed = expr.parse(name)
         if parsed.WhichOneof("node") == "call" and parsed.call.function == "var":
-            return parsed.call.args[0].s
+            return await self._known(parsed.call.args[0].s, frame)
         found = expr.names(parsed)
         if parsed.WhichOneof("node") not in ("name", "attribute") or len(found) != 1:
             raise RequestError("only whole variables can be watched")
         (variable,) = found
-        if frame is not None or self._session.stops:
-            return await self._in_slot(variable, frame) or variable
-        return variable
+        at_a_stop = frame is not None or self._session.stops
+        if at_a_stop and (in_slot := await self._in_slot(variable, frame)):
+            return in_slot
+        return await self._known(variable, frame)
+
+    async def _known(self, name: str, handle: int | None) -> str:
+        """The variable of that name, or the one that Python calls so; before there is any program,
+        every name may become one."""
+        debugger, some = self._session.debugger, list[str]()
+        if handle is not None or self._session.stops:
+            ref, index = self.frame(handle)
+            names = await debugger.names(ref.stop.thread.id, index)
+            python = {each.name: each.variable for each in names.python}
+            if name in names.variables:
+                return name
+            if name in python:
+                return python[name]
+            some = [*python, *names.variables]
+        for program in debugger.programs:
+            for op in await debugger.ops(program):
+                if name in (each.variable for each in op.inputs):
+                    return name
+                if name in (each.name for each in op.outputs):
+                    return name
+        if not debugger.programs:
+            return name
+        there = f": there are {', '.join(some[:MAX_NAMED])}" if some else ""
+        more = ", ..." if len(some) > MAX_NAMED else ""
+        raise RequestError(f"no program has a variable '{name}'{there}{more}")
 
     async def _in_slot(self, name: str, handle: int | None) -> str:
         """The variable in the op's slot of that name."""

@@ -49,7 +49,12 @@ class Launch:
                 "args": command.args,
                 "env": dict(command.env),
             }
-            await session.ask("runInTerminal", wanted)
+            try:
+                await session.ask("runInTerminal", wanted)
+            except RequestError as error:
+                raise RequestError(
+                    f"cannot launch: the editor could not run the program in a terminal: {error}"
+                ) from error
 
         inside = self.console == "internalConsole"
         if not inside and not session.client.terminal:
@@ -83,4 +88,5 @@ def _target(arguments: Arguments) -> LaunchTarget:
         env=arguments.string_map("env"),
         python=arguments.optional_string("python") or None,
         debug=not arguments.boolean("noDebug", False),
+        keep=arguments.boolean("keepRunning", False),
     )

@@ -8,11 +8,12 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+from opstep_server import process
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.launching import Launch
 from opstep_server.dap.rules import Run, When, request
-from opstep_server.debugger import DebuggerError
+from opstep_server.debugger import DebuggerError, Executor
 
 if TYPE_CHECKING:
     from opstep_server.dap.session import Session
@@ -27,6 +28,7 @@ class Lifecycle:
         # What was launched last, or is about to be.
         self._launch: Launch | None = None
         self._launched = False
+        self._pid = 0
         # The client is asked to start it, which may take any time.
         self._starting = False
         self._restarting = False
@@ -44,6 +46,12 @@ class Lifecycle:
     @property
     def launching(self) -> bool:
         return self._launch is not None
+
+    def tells_end_of(self, executor: Executor) -> bool:
+        """The process's end is told in other words than as the end of its connection."""
+        if process.alive(executor.pid):
+            return False
+        return executor.pid == self._pid or self._session.attach.has(executor)
 
     # ---- beginning -------------------------------------------------------------------------------
 
@@ -112,7 +120,7 @@ class Lifecycle:
         # From here on there may be a process to end, also when this is cancelled.
         self._launched = self._starting = True
         try:
-            pid = await launch.start(self._session)
+            self._pid = await launch.start(self._session)
         except Exception:
             self._launched = False
             raise
@@ -121,7 +129,7 @@ class Lifecycle:
         self._asked_to_end = False
         body: types.ProcessEventBody = {
             "name": launch.target.program,
-            "systemProcessId": pid,
+            "systemProcessId": self._pid,
             "isLocalProcess": True,
             "startMethod": "launch",
         }
@@ -195,14 +203,16 @@ class Lifecycle:
         self._session.cancel_pending()
         if attach.active:
             await attach.disconnect(terminate)
-            return
-        if terminate:
+        elif terminate:
             await self._terminate()
         elif self._alive:
             self._let_go = True
             with contextlib.suppress(DebuggerError):
                 await self._session.debugger.detach()
+            # Some clients kill the adapter as soon as they are answered.
+            await self._session.debugger.let_go()
             self.say_terminated()
+        self._session.events.tell_dropped()
 
     async def client_gone(self) -> None:
         """Whoever launched a program and vanished does not want it to run on."""

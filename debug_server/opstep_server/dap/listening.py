@@ -16,20 +16,34 @@ import stat
 from collections.abc import Callable
 
 from opstep_server.access import Endpoint
-from opstep_server.dap.framing import BodyError, Decoder, FramingError, Json
+from opstep_server.dap.framing import (
+    MAX_MESSAGE_BYTES,
+    BodyError,
+    Decoder,
+    FramingError,
+    Json,
+)
+from opstep_server.dap.save_place import SavePlace
 from opstep_server.dap.session import Session
 from opstep_server.debugger import Debugger, DebuggerError
 
 TOKEN_SECONDS = 10.0
 _FLUSH_SECONDS = 1.0
 _PIECE = 1 << 16
+# Who has not said the token yet is not listened to for long.
+_LOGIN_BYTES = 1 << 16
 
 
 class Listening:
     """Tasks: one for each client, which ends with it; `close` ends them all."""
 
-    def __init__(self, endpoint: Endpoint, make: Callable[[], Debugger]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, make: Callable[[], Debugger], save_folder: str = ""
+    ) -> None:
         self._endpoint = endpoint
+        # A unix socket is for our own user only.
+        folder = os.path.abspath(save_folder) if save_folder else ""
+        self._saves = SavePlace(shared=not endpoint.address.path, folder=folder)
         self._make = make
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
@@ -86,10 +100,11 @@ class Listening:
         assert task is not None
         self._clients.add(task)
         try:
-            decoder = Decoder()
+            decoder = Decoder(_LOGIN_BYTES) if self._endpoint.token else Decoder()
             first = await self._first(reader, decoder) if self._endpoint.token else None
             if first is not None or not self._endpoint.token:
-                await self._serve(reader, writer, decoder, first or [])
+                decoder.limit = MAX_MESSAGE_BYTES
+                await self._serve(reader, writer, decoder, first)
         except (ConnectionError, asyncio.CancelledError):
             pass  # The client is gone, or we are going.
         finally:
@@ -98,35 +113,36 @@ class Listening:
             with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(writer.wait_closed(), _FLUSH_SECONDS)
 
-    async def _first(self, reader: asyncio.StreamReader, decoder: Decoder) -> list[Json] | None:
-        """The client's `initialize`, without its token, and what came with it; None when it is not
-        one of ours."""
+    async def _first(self, reader: asyncio.StreamReader, decoder: Decoder) -> Json | None:
+        """The client's `initialize`, without its token; None when it is not one of ours."""
         try:
-            messages = await asyncio.wait_for(_some(reader, decoder), TOKEN_SECONDS)
+            message = await asyncio.wait_for(_one(reader, decoder), TOKEN_SECONDS)
         except (FramingError, asyncio.TimeoutError):
             return None
-        if not messages or isinstance(messages[0], BodyError):
+        if message is None or isinstance(message, BodyError):
             return None
-        arguments = messages[0].get("arguments")
-        if messages[0].get("command") != "initialize" or not isinstance(arguments, dict):
+        arguments = message.get("arguments")
+        if message.get("command") != "initialize" or not isinstance(arguments, dict):
             return None
         token = arguments.pop("opstepToken", None)
         if not isinstance(token, str) or not self._endpoint.admits(token):
+            await self._endpoint.strangers.slow_down()
             return None
-        return [message for message in messages if not isinstance(message, BodyError)]
+        return message
 
     async def _serve(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         decoder: Decoder,
-        first: list[Json],
+        first: Json | None,
     ) -> None:
         debugger = self._make()
-        session = Session(writer.transport, debugger, decoder)
+        session = Session(writer.transport, debugger, decoder, self._saves)
         self._sessions.add(session)
-        for message in first:
-            session.accept(message)
+        if first is not None:
+            session.accept(first)
+            session.feed(b"")  # What came with it.
         pump = asyncio.create_task(_pump(reader, session))
         try:
             await session.serve()
@@ -136,12 +152,12 @@ class Listening:
             await debugger.close()
 
 
-async def _some(reader: asyncio.StreamReader, decoder: Decoder) -> list[Json | BodyError]:
-    """The first messages that come; empty when the client leaves before."""
+async def _one(reader: asyncio.StreamReader, decoder: Decoder) -> Json | BodyError | None:
+    """The first message that comes; None when the client leaves before."""
     while data := await reader.read(_PIECE):
-        if messages := list(decoder.feed(data)):
-            return messages
-    return []
+        for message in decoder.feed(data):
+            return message
+    return None
 
 
 async def _pump(reader: asyncio.StreamReader, session: Session) -> None:

@@ -81,8 +81,10 @@ def _hand_on(loop: asyncio.AbstractEventLoop, descriptor: int, session: Session)
 
 
 async def _flush(transport: asyncio.WriteTransport) -> None:
-    """The last response goes out before the process ends; a client that does not read loses it."""
-    for _ in range(100):
-        if transport.get_write_buffer_size() == 0:
-            return
+    """All goes out before the process ends, unless the client has stopped reading."""
+    unread, waited = transport.get_write_buffer_size(), 0
+    while unread and waited < 100:
         await asyncio.sleep(0.01)
+        left = transport.get_write_buffer_size()
+        waited = waited + 1 if left == unread else 0
+        unread = left

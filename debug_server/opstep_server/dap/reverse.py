@@ -25,7 +25,7 @@ class ReverseRequests:
         finally:
             del self._waiting[seq]
         if response.get("success") is not True:
-            raise RequestError(f"the client could not do '{command}': {_reason(response)}")
+            raise RequestError(_reason(response))
         body = response.get("body")
         return body if isinstance(body, dict) else {}
 

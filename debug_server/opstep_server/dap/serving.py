@@ -14,10 +14,16 @@ from opstep_server.guests import Guests
 from opstep_server.hub import Hub
 
 
-async def dap(address: str, token_file: str | None, cert: str | None, key: str | None) -> None:
+async def dap(
+    address: str,
+    token_file: str | None,
+    cert: str | None,
+    key: str | None,
+    save_folder: str | None = None,
+) -> None:
     """Every client has a debugger of its own."""
     endpoint = listening(address, token_file, cert, key)
-    clients = Listening(endpoint, Debugger)
+    clients = Listening(endpoint, Debugger, save_folder or "")
     _say("clients connect to", await clients.start(), endpoint)
     try:
         await _until_signal()
@@ -31,6 +37,7 @@ async def serve(
     token_file: str | None,
     cert: str | None,
     key: str | None,
+    save_folder: str | None = None,
 ) -> None:
     """Executors dial in and clients come and go; all of them share one hub."""
     inside = listening(executors or f"unix:{user_folder()}/server", token_file, cert, key)
@@ -39,7 +46,7 @@ async def serve(
     )
     hub = Hub()
     hub.server.on_visit = Guests(hub).visit
-    faces = Listening(outside, lambda: Debugger(hub))
+    faces = Listening(outside, lambda: Debugger(hub), save_folder or "")
     try:
         _say("executors dial", await hub.server.open(inside), inside)
         _say("clients connect to", await faces.start(), outside)

@@ -32,6 +32,7 @@ from opstep_server.dap.outbox import Outbox
 from opstep_server.dap.progress import Progress
 from opstep_server.dap.reverse import ReverseRequests
 from opstep_server.dap.rules import Run, When
+from opstep_server.dap.save_place import SavePlace
 from opstep_server.dap.setting import Setting
 from opstep_server.dap.showing import Showing
 from opstep_server.dap.sources import Sources
@@ -65,11 +66,16 @@ class Session:
     order; each request that waits for something has a task. Only `serve` ends them."""
 
     def __init__(
-        self, sink: ByteSink, debugger: Debugger | None = None, decoder: Decoder | None = None
+        self,
+        sink: ByteSink,
+        debugger: Debugger | None = None,
+        decoder: Decoder | None = None,
+        saves: SavePlace | None = None,
     ) -> None:
         self._decoder = decoder or Decoder()
         self.debugger = debugger or Debugger()
         self.outbox = Outbox(sink)
+        self.saves = saves or SavePlace()
         self._reverse = ReverseRequests(self.outbox)
         self.client = Client()
         self.stops = Stops(self.debugger)
@@ -113,7 +119,13 @@ class Session:
         self._pending: dict[int, Pending] = {}
         # Done when the client leaves or vanishes: with the sentence why, or None.
         self._gone: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._unsubscribe = self.debugger.subscribe(EventTranslator(self))
+        self.events = EventTranslator(self)
+        self._unsubscribe = self.debugger.subscribe(self.events)
+
+    @property
+    def all_stopped(self) -> bool:
+        """No thread that the client knows of is running."""
+        return all(thread.id in self.stops for thread in self.debugger.threads)
 
     def capabilities(self) -> types.Capabilities:
         return rules.capabilities(self._handlers)
@@ -130,6 +142,7 @@ class Session:
                 self.outbox.output("important", f"opstep: {problem}\n")
             self.cancel_pending()
             await self.lifecycle.client_gone()
+            self.events.tell_dropped()
             return problem
         finally:
             if self._watch is not None:
@@ -151,11 +164,18 @@ class Session:
         try:
             for message in self._decoder.feed(data):
                 if isinstance(message, BodyError):
-                    self.outbox.output("important", f"opstep: {message}\n")
+                    self._refuse(message)
                 else:
                     self.accept(message)
         except FramingError as error:
             self.leave(str(error))
+
+    def _refuse(self, problem: BodyError) -> None:
+        if problem.seq is None:
+            self.outbox.output("important", f"opstep: {problem}\n")
+        else:
+            sentence = str(problem)
+            self.outbox.failure(problem.seq, problem.command, sentence, sentence)
 
     def end(self) -> None:
         """Nothing more comes from the client."""
@@ -236,7 +256,7 @@ class Session:
             self._give_up(self._ordered)
 
     def _give_up(self, pending: Pending) -> None:
-        self._fail(pending, f"no answer from the executor in {ORDERED_SECONDS:.0f} s")
+        self._fail(pending, f"the process has not answered in {ORDERED_SECONDS:.0f} s")
         if pending.task is not None:
             pending.task.cancel()
         self._over(pending)
@@ -260,7 +280,7 @@ class Session:
         except (RequestError, DebuggerError, ExprError) as error:
             self._fail(pending, str(error))
         except asyncio.CancelledError:
-            self._fail(pending, f"{pending.command} was cancelled", "cancelled")
+            self._fail(pending, _cancelled(pending), "cancelled")
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             self._fail(pending, f"internal error in {pending.command}: {error!r}")
@@ -271,7 +291,7 @@ class Session:
         if when is not When.ANY and not self.client.initialized:
             raise RequestError(f"'initialize' must come before '{pending.command}'")
         if when is When.STOPPED and not self.stops:
-            raise NotStopped(f"'{pending.command}' needs a stopped thread: pause first")
+            raise NotStopped(self.stops.why_not())
 
     # ---- responses: out --------------------------------------------------------------------------
 
@@ -292,7 +312,7 @@ class Session:
 
     def _cancel(self, chosen: Iterator[Pending]) -> None:
         for pending in list(chosen):
-            self._fail(pending, f"{pending.command} was cancelled", "cancelled")
+            self._fail(pending, _cancelled(pending), "cancelled")
             if pending.task is not None:
                 pending.task.cancel()
 
@@ -314,3 +334,8 @@ class Session:
         if pending is not None and pending.rule.run is Run.LOOKING:
             self._cancel(iter([pending]))
         return {}
+
+
+def _cancelled(pending: Pending) -> str:
+    what = f"the {pending.command}" if pending.command in ("launch", "restart") else "this"
+    return f"{what} was cancelled"

@@ -93,8 +93,12 @@ class Showing:
         *,
         hex: bool = False,
         dtype: program_pb2.DataType | None = None,
+        passing: bool = False,
     ) -> types.Variable:
-        """What a variable, an evaluation's result and a new value have in common."""
+        """What a variable, an evaluation's result and a new value have in common.
+
+        What is passing belongs to no row of the client's, and is kept for a while only.
+        """
         kind = value.WhichOneof("kind")
         if hex and dtype is None:
             dtype = program_pb2.FLOAT64 if kind == "f" else program_pb2.INT64
@@ -109,18 +113,18 @@ class Showing:
         if self._session.client.variable_types and (type_name := _type_name(value)):
             shown["type"] = type_name
         if kind == "tensor":
-            shown["memoryReference"] = stops.remember(MemoryRef(stop, frame, expression))
+            shown["memoryReference"] = stops.remember(MemoryRef(stop, frame, expression), passing)
         if kind == "tensor" and value.tensor.dims and 0 not in value.tensor.dims:
             length, offsets = value.tensor.dims[0], ""
             if value.tensor.sequences:
                 inner = value.tensor.sequences[-1]
                 length, offsets = inner.count, inner.offsets
             ref = TensorRef(stop, frame, expression, text, length, offsets)
-            shown["variablesReference"] = stops.variables.add(thread_id, ref)
+            shown["variablesReference"] = stops.variables.add(thread_id, ref, passing)
             shown["indexedVariables"] = length
         elif kind == "list" and value.list.values:
             items = ListRef(tuple(value.list.values))
-            shown["variablesReference"] = stops.variables.add(thread_id, items)
+            shown["variablesReference"] = stops.variables.add(thread_id, items, passing)
             shown["indexedVariables"] = len(value.list.values)
         return shown
 

@@ -128,17 +128,23 @@ class Stops:
             raise RequestError(f"there is no thread {thread_id}")
         return stop
 
+    def why_not(self) -> str:
+        """What a person is told who wants to look at something while nothing stands."""
+        if self._debugger.threads:
+            return "the program is running: pause it first"
+        return "no program is at a stop: set a breakpoint, or pause a program that runs"
+
     def newest(self) -> Stop:
         """For requests without a frame: the thread that stopped last."""
         if not self._stops:
-            raise NotStopped("no thread is stopped: pause first")
+            raise NotStopped(self.why_not())
         return next(reversed(self._stops.values()))
 
     def frame(self, handle: int) -> FrameRef:
         ref = self.frames.get(handle)
         if ref is None:
             raise RequestError(
-                f"frame {handle} belongs to an earlier stop: ask for the stack again"
+                "this frame belongs to an earlier stop: choose one of the stack as it is now"
             )
         return ref
 
@@ -146,14 +152,15 @@ class Stops:
         ref = self.variables.get(handle)
         if ref is None:
             raise RequestError(
-                f"variables {handle} belong to an earlier stop: ask for the scopes again"
+                "these values belong to an earlier stop, or are kept no longer: look at them again"
             )
         return ref
 
     # ---- references to bytes: addresses, far enough from each other ------------------------------
 
-    def remember(self, ref: MemoryRef) -> str:
-        return f"{self._memory.add(ref.stop.thread.id, ref) << _MEMORY_BITS:#x}"
+    def remember(self, ref: MemoryRef, passing: bool = False) -> str:
+        handle = self._memory.add(ref.stop.thread.id, ref, passing)
+        return f"{handle << _MEMORY_BITS:#x}"
 
     def remembered(self, reference: str) -> tuple[int, MemoryRef]:
         """The address of its first byte, and what lies there."""
@@ -164,7 +171,7 @@ class Stops:
         ref = self._memory.get(address >> _MEMORY_BITS)
         if ref is None or address % (1 << _MEMORY_BITS):
             raise RequestError(
-                f"memory {reference} belongs to an earlier stop: ask for the variables again"
+                "these bytes belong to an earlier stop, or are kept no longer: open them again"
             )
         return address, ref
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import math
 import os
+import tempfile
 from array import array
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, TypedDict
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 MOST_CELLS, MOST_TEXTS = 1024, 128
 _BINS, _MOST_BINS = 40, 200
 _PIECE = 16 << 20
+# Of a tensor that is sent to the client as a file.
+MOST_SAVED = 32 << 20
 
 
 class Summary(TypedDict):
@@ -73,8 +76,10 @@ class SliceBody(TypedDict):
 
 
 class SaveBody(TypedDict):
+    # Of the file that was written; empty when the client gets it as `data`, in base64.
     path: str
     bytes: int
+    data: NotRequired[str]
 
 
 class Tensors:
@@ -135,13 +140,25 @@ class Tensors:
     @request(When.STOPPED, Run.LOOKING)
     async def opstepSave_request(self, arguments: Arguments) -> SaveBody:
         text = arguments.string("expression").strip()
-        path = npy.checked(arguments.string("path"))
-        if not os.path.isabs(path):
-            raise RequestError(f"'{path}' must be an absolute path")
+        wanted, overwrite = arguments.string("path", ""), arguments.boolean("overwrite", False)
+        path = self._session.saves.path(wanted, overwrite)
         look = self._place(arguments, text)
         tensor = npy.tensor(text, await look.evaluate(text))
-        await npy.write(path, tensor, look.pieces(text, tensor))
-        return {"path": path, "bytes": os.path.getsize(path)}
+        if path:
+            await npy.write(path, tensor, look.pieces(text, tensor))
+            return {"path": path, "bytes": os.path.getsize(path)}
+        size = values.element_bytes(tensor.dtype) * values.count(tensor)
+        if size > MOST_SAVED:
+            raise RequestError(
+                f"{text} has {size} bytes, more than the {MOST_SAVED} that are sent: save a slice "
+                "of it, or have the server write it with 'opstep serve --save-folder'"
+            )
+        with tempfile.TemporaryDirectory(prefix="opstep-save-") as folder:
+            file = os.path.join(folder, "tensor.npy")
+            await npy.write(file, tensor, look.pieces(text, tensor))
+            with open(file, "rb") as written:
+                data = written.read()
+        return {"path": "", "bytes": len(data), "data": base64.b64encode(data).decode()}
 
     def _place(self, arguments: Arguments, text: str) -> _Look:
         handle = arguments.optional_integer("frameId")

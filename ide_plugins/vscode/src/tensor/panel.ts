@@ -145,9 +145,14 @@ export class TensorPanel implements vscode.Disposable {
       ...(folder ? { defaultUri: vscode.Uri.joinPath(folder, name) } : {}),
     });
     if (chosen) {
-      const asked = { expression: this.expression, path: chosen.fsPath };
-      const { path } = await this.ask<{ path: string }>("opstepSave", asked);
-      void vscode.window.showInformationMessage(`Saved ${this.expression} to ${path}.`);
+      // The dialog has asked whether a file may be overwritten.
+      const asked = { expression: this.expression, path: chosen.fsPath, overwrite: true };
+      const { path, data } = await this.ask<{ path: string; data?: string }>("opstepSave", asked);
+      if (data !== undefined) {
+        await vscode.workspace.fs.writeFile(chosen, Buffer.from(data, "base64"));
+      }
+      const where = path || chosen.fsPath;
+      void vscode.window.showInformationMessage(`Saved ${this.expression} to ${where}.`);
     }
   }
 
