@@ -6,6 +6,7 @@ Tokens live in files that nobody else can read, and are shown nowhere.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
@@ -14,6 +15,7 @@ import secrets
 import socket
 import stat
 import tempfile
+import time
 from dataclasses import dataclass, field
 
 from opstep_server.model import DebuggerError
@@ -47,6 +49,38 @@ class Address:
             return False
 
 
+# The first wrong token waits so long for its refusal, each other one twice as long, up to a limit;
+# who has the right one waits for nobody.
+FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
+# So long after the last wrong one all is forgotten.
+FORGET_SECONDS = 30.0
+# Beyond so many that wait, a stranger is refused at once, but not told why sooner.
+MOST_STRANGERS = 100
+
+
+class Strangers:
+    """Slows down whoever tries tokens."""
+
+    def __init__(self) -> None:
+        self._delay = 0.0
+        self._last = 0.0
+        self._waiting = 0
+
+    async def slow_down(self) -> None:
+        now = time.monotonic()
+        if now - self._last > FORGET_SECONDS:
+            self._delay = 0.0
+        self._last = now
+        self._delay = min(max(2 * self._delay, FIRST_DELAY), LONGEST_DELAY)
+        if self._waiting >= MOST_STRANGERS:
+            return
+        self._waiting += 1
+        try:
+            await asyncio.sleep(self._delay)
+        finally:
+            self._waiting -= 1
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """Where to listen, and what whoever connects there must show."""
@@ -60,6 +94,7 @@ class Endpoint:
     key: bytes = field(default=b"", repr=False)
     # The token file is one that was made for it.
     made: bool = False
+    strangers: Strangers = field(default_factory=lambda: Strangers(), repr=False, compare=False)
 
     def forget(self) -> None:
         """Nobody listens there any more: a token that was made for it opens nothing."""
@@ -108,7 +143,7 @@ def listening(
             f"{address} can be reached from other machines: "
             "give a TLS certificate, its key and a token file"
         )
-    if where.path and _answers(where.path):
+    if where.path and listens(where.path):
         raise DebuggerError(f"something else is listening at {address}: choose another place")
     made = not where.path and not token_file
     if made:
@@ -184,7 +219,8 @@ def read_token(path: str) -> str:
     return text
 
 
-def _answers(path: str) -> bool:
+def listens(path: str) -> bool:
+    """Somebody does, at this socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)

@@ -24,6 +24,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 # Places that a thread was sent to are numbered from here on, so that people's own count from 1.
 FIRST_AIM = 1 << 31
+# Log points that are remembered after their removal, for what they wrote before it.
+MAX_REMOVED = 1000
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class _Entry:
 class Breakpoints:
     def __init__(self) -> None:
         self._entries: dict[int, _Entry] = {}
+        self._removed: dict[int, _Entry] = {}
         self._last_id = 0
         self._last_aim = FIRST_AIM - 1
 
@@ -107,7 +110,7 @@ class Breakpoints:
             _refresh(entry)
             states.append(entry.state)
         for gone in itertools.chain(*old.values()):
-            del self._entries[gone.state.id]
+            self._delete(gone)
         return states
 
     def replace_wire(
@@ -122,7 +125,7 @@ class Breakpoints:
             entry.wire = wire
             names[entry.state.id] = wire.id
         for gone in old.values():
-            del self._entries[gone.state.id]
+            self._delete(gone)
         return names
 
     def wire_statuses(self, owner: str, executor: int, id: int = 0) -> list[pb.BreakpointStatus]:
@@ -156,9 +159,16 @@ class Breakpoints:
         return bool(aims)
 
     def remove(self, id: int) -> BreakpointState:
-        state = self._entry(id).state
-        del self._entries[id]
-        return state
+        entry = self._entry(id)
+        self._delete(entry)
+        return entry.state
+
+    def _delete(self, entry: _Entry) -> None:
+        del self._entries[entry.state.id]
+        if entry.parsed.log is not None or entry.wire is not None:
+            self._removed[entry.state.id] = entry
+            if len(self._removed) > MAX_REMOVED:
+                del self._removed[next(iter(self._removed))]
 
     def update(self, id: int, spec: BreakpointSpec) -> BreakpointState:
         entry = self._entry(id)
@@ -192,15 +202,21 @@ class Breakpoints:
                 changed.append(entry.state)
         return changed
 
-    def hit(self, id: int) -> BreakpointState | None:
+    def hit(self, id: int, times: int = 1) -> BreakpointState | None:
         entry = self._entries.get(id)
         if entry is None:
             return None
-        entry.state.hits += 1
+        entry.state.hits += times
         return entry.state
 
+    def log_owner(self, id: int) -> str:
+        """Whose log point it is, or was: what it wrote may come after its removal."""
+        entry = self._entries.get(id) or self._removed.get(id)
+        return entry.owner if entry is not None else ""
+
     def log_text(self, record: pb.LogRecord) -> str:
-        entry = self._entries.get(record.breakpoint)
+        id = record.breakpoint
+        entry = self._entries.get(id) or self._removed.get(id)
         template = entry.parsed.log if entry is not None else None
         return (template or logs.Template()).text(record.parts)
 

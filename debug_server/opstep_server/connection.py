@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from opstep_server import eager, recording
+from opstep_server import eager, process, recording
 from opstep_server.model import ConnectionLost, DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
@@ -23,6 +23,8 @@ PROTOCOL = 2
 HEARTBEAT_SECONDS = 2.0
 MISSED_HEARTBEATS = 3
 MESSAGE_LIMIT = 4 << 20
+# So long may a process take to end after its stream did.
+ENDING_SECONDS = 1.0
 
 
 class Stream(Protocol):
@@ -65,11 +67,15 @@ class Connection:
         self._writer: eager.Started | None = None
         self._lost: str | None = None
         self._missed = 0
+        # Messages that it sent.
+        self.heard = 0
         # It came through a socket that only our own user can open.
         self.private = False
         # We sent it away: the end of its stream is no loss.
         self.let_go = False
         self.reader: asyncio.Task[str] | None = None
+        # Set when the listener has been told of the stream's end.
+        self.over = asyncio.Event()
 
     async def send_command(
         self, command: pb.Command, on_reply: Callable[[pb.Reply], None] | None = None
@@ -100,6 +106,8 @@ class Connection:
         """From the welcome to the end of the stream; the listener is told of its loss."""
         welcome.protocol = PROTOCOL
         self._send(pb.ToExecutor(welcome=welcome))
+        # Only of a process on this machine it can be seen whether it has ended.
+        local = self.private and process.alive(self.hello.pid)
         reader = self.reader = asyncio.create_task(self._read(listener))
         pulse = asyncio.create_task(self._pulse(reader))
         # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
@@ -111,12 +119,29 @@ class Connection:
         elif self._missed >= MISSED_HEARTBEATS:
             silent = HEARTBEAT_SECONDS * MISSED_HEARTBEATS
             message = f"process {self.hello.pid} has not been heard of for {silent:g} s"
+            local = False
         if self.let_go:
             message = ""
+        elif message and local and await self._has_ended():
+            message = f"process {self.hello.pid} has ended"
         reader.cancel()
         pulse.cancel()
         self._end(message)
         listener.lost(self, message)
+        self.over.set()
+
+    async def _has_ended(self) -> bool:
+        """A process that ends closes the stream first; a moment later it is gone."""
+        pid = self.hello.pid
+        if process.alive(pid):
+            ending = asyncio.create_task(process.end_of(pid))
+            # gRPC may cancel us once meanwhile, as above.
+            for _ in range(2):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([ending], timeout=ENDING_SECONDS)
+                    break
+            ending.cancel()
+        return not process.alive(pid)
 
     def drop(self) -> None:
         """Ends the stream; it is told as lost."""
@@ -178,6 +203,7 @@ class Connection:
             if not isinstance(message, pb.FromExecutor):
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
+            self.heard += 1
             answers: list[eager.Answer[pb.Reply]] = []
             try:
                 for each in message.batch.messages or (message,):
@@ -200,6 +226,6 @@ class Connection:
                 answers.append(answer)
         elif kind is not None and kind != "heartbeat":
             listener.received(self, message)
-            if kind == "logs" and message.logs.records:
+            if kind == "logs":
                 taken = pb.LogsTaken(records=len(message.logs.records))
                 self._send(pb.ToExecutor(logs_taken=taken))

@@ -13,7 +13,8 @@ from types import EllipsisType
 from typing import Any, Literal
 
 from opstep_server import doorbell, process, terminal
-from opstep_server.access import Endpoint, Place
+from opstep_server.access import Endpoint, Place, dialling
+from opstep_server.connection import Connection
 from opstep_server.guests import Guests
 from opstep_server.hub import Hub
 from opstep_server.looking import Looking
@@ -134,6 +135,9 @@ class Debugger(Looking, Tapping):
 
     async def listen(self, endpoint: Endpoint | None = None) -> str:
         """Opens the private socket, or that place too, and returns the address to dial."""
+        private = endpoint is None or bool(endpoint.address.path)
+        if private and self._hub.server.on_visit is None:
+            self.share()  # Only our own user can open a unix socket.
         if endpoint is not None:
             return await self._hub.server.open(endpoint)
         return await self._hub.server.start()
@@ -152,6 +156,7 @@ class Debugger(Looking, Tapping):
             raise DebuggerError(f"process {self._process.pid} is still running: end it first")
         address = await self.listen()
         self._hub.stop_first = stop_on_entry
+        self._roster.count_anew()  # A program that is started again keeps its threads' numbers.
         if in_terminal is not None:
             self._process = await terminal.start(target, address, in_terminal, self._exited)
         else:
@@ -159,17 +164,34 @@ class Debugger(Looking, Tapping):
         return self._process.pid
 
     async def attach_pid(self, pid: int) -> Executor:
-        """Has a running process dial us, by its doorbell, and waits until it is here."""
+        """Has a running process dial us, by its doorbell, and waits until it is here.
+
+        One that another debugger of this user has is shared with that.
+        """
         address = await self.listen()
         here: asyncio.Future[Executor] = asyncio.get_running_loop().create_future()
 
         def joined(event: Event) -> None:
-            if isinstance(event, ExecutorJoined) and event.executor.pid == pid and not here.done():
+            if not isinstance(event, ExecutorJoined):
+                return
+            if event.executor.pid != pid:
+                # The other debugger has more processes: they are not meant.
+                if visiting:
+                    self._hub.background(self._hub.detach(event.executor))
+            elif not here.done():
                 here.set_result(event.executor)
 
+        visiting = False
         unsubscribe = self.subscribe(joined)
         try:
-            await doorbell.ring(pid, address)
+            try:
+                await doorbell.ring(pid, address)
+            except DebuggerError:
+                place = await self._debugger_of(pid)
+                if place is None:
+                    raise
+                visiting = True
+                await self.visit(place, lambda why: None)
             return await asyncio.wait_for(here, ATTACH_SECONDS)
         except asyncio.TimeoutError:
             raise DebuggerError(
@@ -177,6 +199,13 @@ class Debugger(Looking, Tapping):
             ) from None
         finally:
             unsubscribe()
+
+    async def _debugger_of(self, pid: int) -> Place | None:
+        """The private socket of the debugger that has the process, if it has one."""
+        found = next((each for each in await doorbell.running() if each.pid == pid), None)
+        if found is None or not found.server.startswith("unix:"):
+            return None
+        return dialling(found.server)
 
     def share(self) -> None:
         """Others may come as guests to the executors that are here."""
@@ -193,8 +222,13 @@ class Debugger(Looking, Tapping):
 
     async def terminate(self) -> None:
         """Ends the launched process, and none other."""
-        if self._process is not None:
-            await self._process.terminate()
+        if self._process is None:
+            return
+        await self._process.terminate()
+        # A child that it forked may hold the stream open.
+        for executor in self._own_executors():
+            executor.connection.drop()
+            await executor.connection.over.wait()
 
     async def end_executors(self) -> None:
         """Ends all processes that are connected, as SIGTERM does."""
@@ -383,10 +417,21 @@ class Debugger(Looking, Tapping):
     def _output(self, stream: Literal["stdout", "stderr"], text: str) -> None:
         self._take(Output(stream, text))
 
+    def _own_executors(self) -> list[Executor]:
+        """Those of the launched process."""
+        pid = self._process.pid if self._process is not None else 0
+        return [each for each in self.executors if each.pid == pid]
+
     async def _exited(self, code: int) -> None:
         # What its log points wrote is on the way, and is told before its end.
-        pid = self._process.pid if self._process is not None else 0
-        own = [each.connection.reader for each in self.executors if each.pid == pid]
-        if streams := [stream for stream in own if stream is not None]:
-            await asyncio.wait(streams, timeout=LAST_WORDS_SECONDS)
+        await self._last_words([each.connection for each in self._own_executors()])
         self._take(ProcessExited(code))
+
+    async def _last_words(self, connections: Sequence[Connection]) -> None:
+        """Until they are read to their end; a child of the process may keep one open for ever."""
+        streams = [each.reader for each in connections if each.reader is not None]
+        heard = -1
+        while streams and heard != (now := sum(each.heard for each in connections)):
+            heard = now
+            _, left = await asyncio.wait(streams, timeout=LAST_WORDS_SECONDS)
+            streams = list(left)

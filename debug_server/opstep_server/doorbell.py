@@ -10,15 +10,19 @@ import asyncio
 import contextlib
 import json
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from opstep_server import process
-from opstep_server.access import is_private
+from opstep_server.access import is_private, listens
 from opstep_server.model import DebuggerError
 
 SECONDS = 2.0
 _MAX_LINE = 64 << 10
+# The end of what a doorbell says while the last stream of its process ends.
+_TRY_AGAIN = "dialled just now: try again"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,26 @@ async def ring(pid: int, address: str) -> None:
         raise DebuggerError(
             f"there is no process {pid}: 'opstep ps' lists those that run an opstep executor"
         )
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SECONDS
+    while (problem := await _ring(pid, paths, address, problem)) and loop.time() < end:
+        if not _is_leaving(problem):
+            break
+        await asyncio.sleep(0.05)
+    if problem:
+        raise DebuggerError(problem)
+
+
+def _is_leaving(problem: str) -> bool:
+    """The process has not noticed yet that the debugger which had it is gone."""
+    if problem.endswith(_TRY_AGAIN):
+        return True
+    found = re.search(r"debug server at unix:(/.*?) already", problem)
+    return found is not None and not listens(found[1])
+
+
+async def _ring(pid: int, paths: Sequence[str], address: str, problem: str) -> str:
+    """Empty when it rang, else why not."""
     for path in paths:
         try:
             answer = await _ask(path, f"ring {address}")
@@ -69,16 +93,16 @@ async def ring(pid: int, address: str) -> None:
             problem = f"process {pid} runs an opstep executor, but does not answer"
             continue
         if "error" not in answer:
-            return
+            return ""
         problem = str(answer["error"])
-        asked = await _who(path)
+        asked = await _who(path) if not _is_leaving(problem) else None
         if asked is not None and asked.server:
             problem += (
                 ": leave the debugger that has it, or, if that is 'opstep serve', share it: "
                 f"'opstep attach {asked.server}', or in an editor \"connect\" and the address that "
                 "it prints for clients"
             )
-    raise DebuggerError(problem)
+    return problem
 
 
 async def _who(path: str) -> Running | None:

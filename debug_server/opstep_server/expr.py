@@ -11,6 +11,8 @@ import re
 import warnings
 from collections.abc import Iterable
 
+from google.protobuf.message import Message
+
 from opstep_server.functions import FUNCTIONS, Function
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
@@ -72,6 +74,8 @@ _UNSUPPORTED: dict[type[ast.AST], tuple[str, str]] = {
     ast.NotIn: ("'not in' is not supported", "use (x != value).all()"),
 }
 _MODULES = ("np", "numpy")
+# Arguments that must be given, by position or by these names.
+_NEEDED = ("q", "k", "shape")
 
 
 class ExprError(DebuggerError):
@@ -147,6 +151,19 @@ def names(expression: pb.Expr) -> set[str]:
                     r = subscript.range
                     waiting += [e for e in (r.start, r.stop, r.step) if e.WhichOneof("node")]
     return found
+
+
+def replace(expression: pb.Expr, name: str, by: pb.Expr) -> None:
+    """Puts `by` wherever the expression says the name."""
+    waiting: list[Message] = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, pb.Expr) and node.WhichOneof("node") == "name" and node.name == name:
+            node.CopyFrom(by)
+            continue
+        for field, value in node.ListFields():
+            if field.message_type is not None:
+                waiting += [value] if isinstance(value, Message) else value
 
 
 def dotted_name(node: pb.Expr) -> str | None:
@@ -267,8 +284,12 @@ class _Builder:
         function = FUNCTIONS.get(name)
         if function is None:
             raise self._error(node, f"there is no function '{name}'", suggest(name, FUNCTIONS))
-        self._check_arguments(node, function, len(arguments))
-        if function.name in ("var", "grad"):
+        if name == "reshape" and len(arguments) > 2:
+            # x.reshape(2, 3) is x.reshape((2, 3)).
+            arguments[1:] = [ast.copy_location(ast.Tuple(arguments[1:], ast.Load()), node)]
+        given = len(arguments) + sum(each.arg in _NEEDED for each in node.keywords)
+        self._check_arguments(node, function, given)
+        if name == "grad" or (name == "var" and _is_text(arguments[0])):
             return self._named(node, function, arguments[0], depth)
         keywords = []
         for keyword in node.keywords:
@@ -341,10 +362,35 @@ class _Builder:
         return ExprError(what, _column(self._source, self._indent, node.col_offset), hint)
 
 
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest names, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.6)
+    near = difflib.get_close_matches(name, list(known), n=4, cutoff=0.6)
+    # A third of the letters may differ: one that shares some of them is not what was meant. Of
+    # equally near ones, those with the same first letter.
+    far = {each: (_distance(name, each), each[:1] != name[:1]) for each in near}
+    near = [each for each in near if far[each] == min(far.values())][:2]
+    near = [each for each in near if far[each][0] <= max(1, (len(name) + 2) // 3)]
     return "did you mean " + " or ".join(f"'{n}'" for n in near) + "?" if near else ""
+
+
+def _distance(a: str, b: str) -> int:
+    """How many letters must be changed, added, left out or swapped with their neighbour; one for
+    the rest of a name that begins so."""
+    if len(a) > 2 and b.startswith(a):
+        return 1
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, left in enumerate(a, 1):
+        before, last, row = row, before, [i]
+        for j, right in enumerate(b, 1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (left != right)))
+            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
+                row[j] = min(row[j], last[j - 2] + 1)
+    return row[-1]
 
 
 def _one_line(text: str) -> str:

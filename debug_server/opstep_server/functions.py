@@ -55,7 +55,36 @@ _ALL = (
         ("bins", "range"),
     ),
     Function(
-        "percentile", 2, 2, "percentile(x, 50)", "what so many percent of the elements are below"
+        "percentile",
+        2,
+        3,
+        "percentile(x, 50, axis=…)",
+        "what so many percent of the elements are below",
+        ("q", *_REDUCE),
+    ),
+    Function(
+        "quantile",
+        2,
+        3,
+        "quantile(x, 0.5, axis=…)",
+        "what such a part of the elements is below",
+        ("q", *_REDUCE),
+    ),
+    _reduction("median", "the middle element, or the average of the two"),
+    Function("sort", 1, 2, "sort(x, axis=-1)", "the elements in ascending order", ("axis",)),
+    Function(
+        "topk",
+        2,
+        3,
+        "topk(x, 3, axis=-1)",
+        "the largest elements, and as [1] their positions",
+        ("k", "axis"),
+    ),
+    Function(
+        "round", 1, 2, "round(x, decimals=0)", "rounded, half to even as in NumPy", ("decimals",)
+    ),
+    Function(
+        "reshape", 2, 9, "reshape(x, (2, -1))", "the same elements in another shape", ("shape",)
     ),
     _elementwise("len", "the size of the first axis"),
     _elementwise("int", "x, of one element, as a whole number"),
@@ -66,7 +95,14 @@ _ALL = (
     _elementwise("ndim", "the number of axes; also x.ndim"),
     _elementwise("dtype", "the type of the elements; also x.dtype"),
     Function("grad", 1, 1, "grad(w)", "the gradient of the variable w"),
-    Function("var", 1, 1, 'var("w@grad")', "the variable of that name, whatever is in the name"),
+    Function(
+        "var",
+        1,
+        2,
+        "var(x, axis=…)",
+        'the variance; var("w@grad") is the variable of that name, whatever is in the name',
+        _REDUCE,
+    ),
 )
 
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
@@ -78,3 +114,18 @@ SPECIAL_NAMES: dict[str, str] = {
     "op": "the current op",
     "block": "the index of the current block",
 }
+
+
+def help_lines() -> list[str]:
+    """About expressions, for people."""
+    width = max(len(function.usage) for function in FUNCTIONS.values())
+    return [
+        "Python's syntax with NumPy's names: out.mean(), x[0, :4], isnan(out).any(), grad(w).",
+        "Names are the op's slots and attributes, variables, which may have dots: fc_0.w, and what",
+        "the Python code that called the run calls them: loss, self.loss. Other values of Python,",
+        "such as its numbers and arrays, are not known here.",
+        "Names of the place:",
+        *(f"  {name:<{width}}  {doc}" for name, doc in SPECIAL_NAMES.items()),
+        "Functions, which are methods too (max(x) is x.max()):",
+        *(f"  {f.usage:<{width}}  {f.doc}" for f in FUNCTIONS.values()),
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -75,6 +76,9 @@ class Guest:
         self.streams = 0
         self.user = hub.enter(self._take, present=False)
         self._relays: dict[int, Relay] = {}
+        # By executor and by what he calls them, lines of log points that were on a stream which
+        # ended because he did not read it.
+        self.missed_logs: dict[int, Counter[int]] = {}
         # Those that it was shown, and may have sent away.
         self._shown: set[int] = set()
         self._came = asyncio.Event()
@@ -90,6 +94,7 @@ class Guest:
         finally:
             del self._relays[executor.id]
             if relay.unheard.is_set():
+                self.missed_logs[executor.id] = relay.unread_logs()
                 # When he is only slow he asks for it again; when he is gone, his last stream, which
                 # waits for an executor, finds that out with this one.
                 self._shown.discard(executor.id)
@@ -132,7 +137,7 @@ class Relay:
         self._outgoing: asyncio.Queue[pb.FromExecutor | None] = asyncio.Queue()
         self._unread = 0
         # Log records that were not kept for him, and of which he is not told yet.
-        self._dropped = 0
+        self._dropped = guest.missed_logs.pop(executor.id, Counter())
         self._missed = 0
         # By his numbers, what the executor has not answered yet; with the executor's.
         self._asked: dict[int, pb.Command] = {}
@@ -155,9 +160,23 @@ class Relay:
         while (message := await self._outgoing.get()) is not None:
             await self._stream.write(message)
             self._unread -= message.ByteSize()
-            if self._dropped and self._unread <= MAX_UNREAD_LOGS // 2:
-                dropped, self._dropped = self._dropped, 0
-                self._send(logs=pb.Logs(dropped=dropped))
+            if self._unread <= MAX_UNREAD_LOGS // 2:
+                self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            dropped, self._dropped = self._dropped, Counter()
+            self._send(logs=_drops(dropped))
+
+    def unread_logs(self) -> Counter[int]:
+        """What log points wrote and the guest has not read, by what he calls them."""
+        unread = self._dropped
+        while not self._outgoing.empty():
+            message = self._outgoing.get_nowait()
+            if message is not None and message.HasField("logs"):
+                unread.update(dict(message.logs.dropped_by))
+                unread.update(record.breakpoint for record in message.logs.records)
+        return unread
 
     async def _pulse(self) -> None:
         # Ticks are counted, not seconds: a server that was suspended does not lose anybody.
@@ -219,6 +238,8 @@ class Relay:
         if command.set_presence.present:
             self._hub.come(self._user)
         reply.command = command.id
+        if kind == "detach":
+            self._tell_dropped()
         self._send(reply=reply)
         if kind == "detach":
             self._end()
@@ -254,7 +275,8 @@ class Relay:
         return went_on
 
     async def _set_breakpoints(self, wanted: pb.SetBreakpoints) -> list[pb.BreakpointStatus]:
-        self._names = self._hub.breakpoints.replace_wire(
+        # Those that are gone stay: what they wrote may still be on its way.
+        self._names |= self._hub.breakpoints.replace_wire(
             self.owner, self._executor.id, wanted.breakpoints
         )
         await self._hub.push_breakpoints()
@@ -315,6 +337,7 @@ class Relay:
             self._end()
 
     def _end(self) -> None:
+        self._tell_dropped()
         self._send(goodbye=pb.Goodbye())
         self._outgoing.put_nowait(None)
 
@@ -331,15 +354,22 @@ class Relay:
         self._send(stopped=copy)
 
     def _logged(self, event: Logged) -> None:
-        logs = pb.Logs(dropped=event.dropped)
-        if event.record is not None:
-            if event.breakpoint not in self._names:
-                return
-            record = logs.records.add()
-            record.CopyFrom(event.record)
-            record.breakpoint = self._names[event.breakpoint]
+        name = self._names.get(event.breakpoint, 0)
+        if event.breakpoint and not name:
+            return
         # The executor hears at once that we took them, and never waits for a guest.
         if self._dropped or self._unread > MAX_UNREAD_LOGS:
-            self._dropped += logs.dropped + len(logs.records)
+            self._dropped[name] += event.dropped or 1
+        elif event.record is None:
+            self._send(logs=_drops(Counter({name: event.dropped})))
         else:
-            self._send(logs=logs)
+            record = pb.LogRecord()
+            record.CopyFrom(event.record)
+            record.breakpoint = name
+            self._send(logs=pb.Logs(records=[record]))
+
+
+def _drops(dropped: Counter[int]) -> pb.Logs:
+    """By what the guest calls them; 0: of no log point that is known."""
+    known = {name: count for name, count in dropped.items() if name}
+    return pb.Logs(dropped=dropped.total(), dropped_by=known)

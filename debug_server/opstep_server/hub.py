@@ -68,6 +68,8 @@ class Hub:
         self._asked: Collected | None = None
         # By identity, when what a process that is gone asked for goes too.
         self._leaving: dict[str, asyncio.TimerHandle] = {}
+        # Executors whose log points have written something.
+        self._logging: set[int] = set()
         # The next executor stops at its first op.
         self.stop_first = False
         self._users: dict[str, Take] = {}
@@ -305,6 +307,10 @@ class Hub:
             self._emit_to(owner, TapsChanged(executor, statuses))
         for state in self.breakpoints.forget(executor.id):
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
+        if executor.id in self._logging and message:
+            what = f"process {executor.pid} ended without a word: lines of its log points that were"
+            self._emit(Logged(None, f"{what} still there are neither shown nor counted", 0))
+        self._logging.discard(executor.id)
         self._emit(ExecutorLost(executor, message))
         self._leave_taps(executor, ended=not message and not connection.let_go)
 
@@ -346,15 +352,18 @@ class Hub:
             self.background(self.push_breakpoints())
 
     def _logged(self, executor: Executor, logs: pb.Logs) -> None:
-        if logs.dropped:
-            what = "message was" if logs.dropped == 1 else "messages were"
-            text = f"{logs.dropped} log {what} dropped: they came faster than they can be shown"
-            self._emit(Logged(None, text, 0, logs.dropped, executor=executor))
+        self._logging.add(executor.id)
+        for id, count in sorted(logs.dropped_by.items()):
+            self.breakpoints.hit(id, count)
+            event = Logged(None, dropped_text(count, id), id, count, executor=executor)
+            self._emit_to(self.breakpoints.log_owner(id), event)
+        if rest := max(0, logs.dropped - sum(logs.dropped_by.values())):
+            self._emit(Logged(None, dropped_text(rest), 0, rest, executor=executor))
         for record in logs.records:
             self.breakpoints.hit(record.breakpoint)
             thread = self.roster.wire_thread(executor, record.thread)
             text = self.breakpoints.log_text(record)
-            owner = self.breakpoints.owner(record.breakpoint)
+            owner = self.breakpoints.log_owner(record.breakpoint)
             event = Logged(thread, text, record.breakpoint, record=record, executor=executor)
             self._emit_to(owner, event)
 
@@ -407,6 +416,12 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def dropped_text(count: int, breakpoint: int = 0) -> str:
+    what = "message was" if count == 1 else "messages were"
+    of = f" of log point {breakpoint}" if breakpoint else ""
+    return f"{count} log {what} dropped{of}: they came faster than they can be shown"
 
 
 def _hide_aims(stopped: pb.Stopped) -> None:

@@ -10,6 +10,9 @@ import contextlib
 import socket
 import subprocess
 import sys
+import threading
+
+KILL_AFTER_SECONDS = 2.0
 
 
 def main(address: str, command: list[str]) -> int:
@@ -27,11 +30,29 @@ def main(address: str, command: list[str]) -> int:
             debugger.sendall(f"failed {reason}\n".encode())
             return 1
         debugger.sendall(f"pid {child.pid}\n".encode())
+        threading.Thread(target=_guard, args=(debugger, child), daemon=True).start()
         code = _wait(child)
         # It may have let the script go.
         with contextlib.suppress(OSError):
             debugger.sendall(f"exit {code}\n".encode())
     return code if code >= 0 else 128 - code
+
+
+def _guard(debugger: socket.socket, child: subprocess.Popen[bytes]) -> None:
+    """Ends the script when the debugger is gone and has not said that it may go on."""
+    said = b""
+    try:
+        while piece := debugger.recv(64):
+            said += piece
+    except OSError:
+        pass
+    if b"leave" in said:
+        return
+    child.terminate()
+    try:
+        child.wait(KILL_AFTER_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:

@@ -47,6 +47,8 @@ class LaunchTarget:
     stdin: Literal["nothing", "inherit"] = "nothing"
     # False: the script runs as if there were no debugger.
     debug: bool = True
+    # What becomes of the script when the debugger is killed: it ends too, or goes on.
+    keep: bool = True
 
 
 # ---- breakpoints ---------------------------------------------------------------------------------
@@ -229,11 +231,11 @@ class BreakpointChanged:
 
 @dataclass(frozen=True)
 class Logged:
-    """A log point wrote a line; or, without a thread, that many records did not fit."""
+    """A log point wrote a line; or, without a thread, so many of its lines were dropped."""
 
     thread: Thread | None
     text: str
-    # Its id; 0 when records were dropped.
+    # Its id; 0 when that is not known.
     breakpoint: int
     dropped: int = 0
     # As it came.

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 
+from opstep_server.guard import Guard
 from opstep_server.model import DebuggerError, LaunchTarget
 from opstep_server.outlets import OnOutput, Outlets
 
@@ -41,9 +42,11 @@ class Process:
         self,
         process: subprocess.Popen[bytes],
         outlets: Outlets | None,
+        guard: Guard | None,
         on_exit: OnExit,
     ) -> None:
         self._process = process
+        self._guard = guard
         self._outlets = outlets
         self._ended = asyncio.Event()
         self._done = asyncio.create_task(self._watch(on_exit))
@@ -92,6 +95,8 @@ class Process:
         finally:
             if self._outlets is not None:
                 self._outlets.close()
+            if self._guard is not None:
+                self._guard.leave()
         await on_exit(code)
 
 
@@ -109,7 +114,10 @@ async def start(
         else:
             environment[name] = value
     outlets: Outlets | None = None
+    guard: Guard | None = None
     try:
+        if not target.keep:
+            guard = Guard()
         if target.output != "inherit":
             outlets = Outlets(target.output == "terminal")
         process = subprocess.Popen(
@@ -125,10 +133,14 @@ async def start(
         if outlets is not None:
             outlets.close_ends()
             outlets.close()
+        if guard is not None:
+            guard.leave()
         raise DebuggerError(f"cannot start {command[0]}: {error.strerror}") from error
+    if guard is not None:
+        guard.watch(process.pid)
     if outlets is not None:
         outlets.begin(on_output)
-    return Process(process, outlets, on_exit)
+    return Process(process, outlets, guard, on_exit)
 
 
 def changes_of(target: LaunchTarget, server: str) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from opstep_server.connection import Connection
 from opstep_server.model import (
@@ -26,7 +26,7 @@ class Roster:
         self._threads: dict[int, Thread] = {}
         self._programs: dict[tuple[int, int], ProgramRef] = {}
         self._executor_ids = itertools.count(1)
-        self._thread_ids = itertools.count(1)
+        self._thread_ids: Iterator[int] = itertools.count(1)
 
     @property
     def executors(self) -> list[Executor]:
@@ -81,6 +81,10 @@ class Roster:
         self._threads[thread.id] = thread
         self._emit(ThreadStarted(thread))
         return thread
+
+    def count_anew(self) -> None:
+        """The next threads get the numbers of those that have ended."""
+        self._thread_ids = itertools.filterfalse(self._threads.__contains__, itertools.count(1))
 
     def thread(self, id: int) -> Thread:
         if id not in self._threads:

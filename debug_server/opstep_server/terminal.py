@@ -36,8 +36,15 @@ Terminal = Callable[[TerminalCommand], Awaitable[None]]
 class TerminalProcess:
     """One task reads what the launcher tells: `pid N` or `failed WHY`, then `exit CODE`."""
 
-    def __init__(self, pid: int, reader: asyncio.StreamReader, on_exit: process.OnExit):
+    def __init__(
+        self,
+        pid: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_exit: process.OnExit,
+    ) -> None:
         self.pid = pid
+        self._writer = writer
         self._ended = asyncio.Event()
         self._done = asyncio.create_task(self._watch(reader, on_exit))
 
@@ -57,10 +64,16 @@ class TerminalProcess:
         self.signal(signal.SIGKILL)
         await asyncio.shield(self._done)
 
+    def leave(self) -> None:
+        """The launcher lets the script go on when we are gone."""
+        self._writer.write(b"leave\n")
+
     async def abandon(self) -> None:
+        self.leave()
         self._done.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._done
+        self._writer.close()
 
     def drain(self) -> None:
         """Its output goes to its terminal."""
@@ -99,7 +112,7 @@ async def start(
                 process.changes_of(target, server),
             )
         )
-        reader, _ = await asyncio.wait_for(connected, START_SECONDS)
+        reader, writer = await asyncio.wait_for(connected, START_SECONDS)
         word, value = await asyncio.wait_for(_read(reader), START_SECONDS)
     except asyncio.TimeoutError:
         raise DebuggerError(
@@ -110,7 +123,10 @@ async def start(
         shutil.rmtree(folder, ignore_errors=True)
     if word != "pid":
         raise DebuggerError(value or "the terminal could not start the program")
-    return TerminalProcess(int(value), reader, on_exit)
+    started = TerminalProcess(int(value), reader, writer, on_exit)
+    if target.keep:
+        started.leave()
+    return started
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[str, str]:

@@ -148,6 +148,7 @@ class Server:
 
     async def _admit(self, endpoint: Endpoint, _requests: Any, context: Any) -> None:
         if not endpoint.admits(_token(context)):
+            await endpoint.strangers.slow_down()
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "the token is missing or wrong: --token-file must name a file with the server's "
@@ -218,6 +219,7 @@ class Server:
 
     async def _attach(self, endpoint: Endpoint, _requests: Any, context: _Context) -> None:
         if not endpoint.admits(_token(context)):
+            await endpoint.strangers.slow_down()
             # Before anything is read or written.
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,

@@ -147,7 +147,12 @@ TAP_KEYS = (
     ),
     TapKey("every", "100", "in every Nth run only", whole(1), "1"),
     TapKey("first", "10", "in the first runs only", whole(1), "all"),
-    TapKey("condition", '"isnan(out).any()"', "where this holds", _expression),
+    TapKey(
+        "condition",
+        '"isnan(out).any()"',
+        "where this holds; with `gradient_of` or `variable`, `out` is that gradient or variable",
+        _expression,
+    ),
     TapKey("probability", "0.01", "with this chance", _chance, "1"),
     TapKey("seed", "7", "of the chance: the same seed takes the same runs", whole(0), "0"),
     TapKey("per_second", '"100/s"', "no more records than this", quantities.rate, "no limit"),

@@ -46,20 +46,25 @@ class _Files:
     def __init__(self) -> None:
         # By directory, what is in it.
         self._written: dict[str, str] = {}
+        # Records from here on are counted in it.
+        self._begin = _now()
 
-    def write(self, counts: dict[str, dict[str, int]], directories: Sequence[str]) -> None:
-        """Whole or not at all. What cannot be written is tried again later."""
-        text = json.dumps(counts)
+    def write(
+        self, counts: dict[str, dict[str, int]], directories: Sequence[str], last: bool = False
+    ) -> None:
+        """Whole or not at all. What cannot be written is tried again later. What is not the `last`
+        may be old: a collector that is killed leaves it behind."""
+        text = json.dumps([counts, last])
         self._written = {path: self._written[path] for path in directories if path in self._written}
         for directory in directories:
             path = os.path.join(directory, "counts.json")
             if not counts or (self._written.get(directory) == text and os.path.exists(path)):
                 continue
-            now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
+            content = {"time": _now(), "begin": self._begin, "last": last, "taps": counts}
             with contextlib.suppress(OSError):
                 os.makedirs(directory, exist_ok=True)
                 with open(f"{path}.new", "w", encoding="utf-8") as file:
-                    file.write(json.dumps({"time": now, "taps": counts}, indent=1) + "\n")
+                    file.write(json.dumps(content, indent=1) + "\n")
                 os.replace(f"{path}.new", path)
                 self._written[directory] = text
 
@@ -180,7 +185,7 @@ class Reports:
 
     async def write_last(self, directories: Sequence[str], seconds: float = LAST_SECONDS) -> None:
         """Waits until it is written, but no longer than that."""
-        work = partial(self._files.write, self.counts(), tuple(directories))
+        work = partial(self._files.write, self.counts(), tuple(directories), last=True)
         await self._disk.finish(work, seconds)
 
     def _tell_message(self, known: _Known) -> None:
@@ -193,6 +198,10 @@ class Reports:
         if what not in known.told and len(known.told) < MAX_TOLD:
             known.told.add(what)
             self._tell(f"tap {what}")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
 
 
 def _add(sums: dict[str, dict[str, int]], status: pb.TapStatus) -> None:

@@ -81,6 +81,8 @@ def _message(name: str, said: Mapping[str, object], bases: list[str]) -> pb.Tap:
     for text, parsed in (("value", message.value), ("condition", message.condition)):
         if text in said:
             parsed.CopyFrom(expr.parse(str(said[text])))
+            if (logged := _logged(said)) is not None:
+                expr.replace(parsed, "out", logged)
             setattr(message, f"{text}_text", str(said[text]))
     for key in ("every", "first", "seed", "count", "max_bytes"):
         setattr(message, key, _int(said, key, 0))
@@ -138,3 +140,11 @@ def _place_name(key: TapKey, what: Mapping[str, object]) -> str:
     text = str(what[key.name])
     named = {"gradient_of": f"gradient of {text}", "op": f"#{text}", "listing": f"listing {text}"}
     return named.get(key.name, text)
+
+
+def _logged(said: Mapping[str, object]) -> pb.Expr | None:
+    """What `out` means in the expressions of a tap on one variable, whatever its op calls it."""
+    if "gradient_of" in said:
+        of = pb.Expr(name=str(said["gradient_of"]))
+        return pb.Expr(call=pb.Expr.Call(function="grad", args=[of]))
+    return pb.Expr(name=str(said["variable"])) if "variable" in said else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -69,6 +70,14 @@ def collect(directory: Path, progress: Callable[[int], None] = lambda count: Non
     reading = Reading(directory)
     abouts = {records.key_of(fields): fields for fields in reading.sources()}
     wrong = 0
+    # Before the records: it cannot know of more than they are.
+    text = read_once(directory / "counts.json")
+    counts, logged = Counts(), Counter[str]()
+    if text is not None:
+        try:
+            counts = counts_of(json.loads(text))
+        except (ValueError, RecursionError):
+            found.unreadable += 1
     for fields in reading.records():
         try:
             _take(found, fields, abouts)
@@ -76,17 +85,14 @@ def collect(directory: Path, progress: Callable[[int], None] = lambda count: Non
             wrong += 1
             continue
         found.records += 1
+        if counts.begin and str(fields.get("time", "")) >= counts.begin:
+            logged[records.key_of(fields).tap] += 1
         if found.records % 100_000 == 0:
             progress(found.records)
     found.files = reading.files
-    found.unreadable = reading.unreadable + wrong
+    found.unreadable += reading.unreadable + wrong
     found.problem = reading.problem
-    text = read_once(directory / "counts.json")
-    if text is not None:
-        try:
-            found.counts = counts_of(json.loads(text))
-        except (ValueError, RecursionError):
-            found.unreadable += 1
+    found.counts = counts.with_log(logged)
     return found
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from opstep_server.taps.report.collect import MAPS, SOURCES, Collected, Source
 from opstep_server.taps.report.histograms import Histograms
 from opstep_server.taps.report.points import Column
+from opstep_server.taps.view.counts import age
 from opstep_server.taps.view.records import printable
 
 # The page is not larger than 5 MB: this is what is left for the data.
@@ -111,6 +112,8 @@ def _data(found: Collected, sources: list[Source], made: datetime) -> dict[str, 
 
 
 def _notes(found: Collected, sources: list[Source], count: int, columns: int) -> Iterator[str]:
+    if found.counts.old:
+        yield f"Counts are older than the log: {age(found.counts)}."
     fewer = [s for s in sources if s.points.merged or len(s.points) > count]
     if fewer:
         yield (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opstep_server.taps.view.records import printable
@@ -27,11 +28,33 @@ class TapCount:
     # By reason; only those that there were.
     dropped: dict[str, int]
 
+    def at_least(self, delivered: int) -> TapCount:
+        more = delivered - self.delivered
+        if more <= 0:
+            return self
+        waiting = max(0, self.waiting - more)
+        lost = sum(self.dropped.values())
+        produced = max(self.produced, delivered + waiting + lost)
+        return TapCount(produced, delivered, waiting, self.dropped)
+
 
 @dataclass(frozen=True)
 class Counts:
     time: str = ""
     taps: dict[str, TapCount] = field(default_factory=dict)
+    # Records from here on are counted; empty when the file does not say that.
+    begin: str = ""
+    # Written when the collector ended in order.
+    last: bool = True
+    # The log has more records than the file knows of; they are counted here.
+    old: bool = False
+
+    def with_log(self, records: Mapping[str, int]) -> Counts:
+        """Made right by the log itself, which has so many records of each tap since `begin`."""
+        if self.last or not self.begin:
+            return self
+        taps = {name: tap.at_least(records.get(name, 0)) for name, tap in self.taps.items()}
+        return replace(self, taps=taps, old=taps != self.taps)
 
     @property
     def total(self) -> TapCount:
@@ -53,7 +76,7 @@ def counts_of(content: Any) -> Counts:
     """Of the file's content; what is no count of ours is left out."""
     if not isinstance(content, dict):
         return Counts()
-    time = content.get("time", "")
+    time, begin = content.get("time", ""), content.get("begin", "")
     inner = content.get("taps")
     taps = inner if isinstance(inner, dict) else content
     return Counts(
@@ -63,6 +86,8 @@ def counts_of(content: Any) -> Counts:
             for name, counts in taps.items()
             if isinstance(counts, dict) and "produced" in counts
         },
+        begin=printable(begin) if isinstance(begin, str) else "",
+        last=content.get("last") is not False,
     )
 
 
@@ -78,6 +103,14 @@ def _count(counts: dict[str, Any]) -> TapCount:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def age(counts: Counts) -> str:
+    """What one has to know of counts that are older than the log."""
+    return (
+        f"the collector was killed, or still runs: what was dropped since {counts.time} is not "
+        "counted yet"
+    )
 
 
 def describe(count: TapCount) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,9 @@ class Log:
         self.unreadable = 0
         # Sources for which there was no room.
         self.left_out: set[Key] = set()
-        self.counts = Counts()
+        # As in the file, and what the log itself has since then.
+        self._counts = Counts()
+        self._logged: Counter[str] = Counter()
         # All that is there was read.
         self.done = False
         self._counts_text: bytes | None = None
@@ -129,6 +132,10 @@ class Log:
     @property
     def files(self) -> int:
         return self._records.files
+
+    @property
+    def counts(self) -> Counts:
+        return self._counts.with_log(self._logged)
 
     @property
     def problem(self) -> str:
@@ -164,7 +171,10 @@ class Log:
             return False
         self._counts_text = text
         try:
-            self.counts = counts_of(json.loads(text)) if text is not None else Counts()
+            counts = counts_of(json.loads(text)) if text is not None else Counts()
+            if counts.begin != self._counts.begin and self.records:
+                self._logged.clear()  # Another collector: what it logged comes now.
+            self._counts = counts
         except (ValueError, RecursionError):
             self.unreadable += 1
         return True
@@ -227,6 +237,8 @@ class Log:
             self._known[names] = row
         self.records += 1
         row.records += 1
+        if self._counts.begin and str(get("time", "")) >= self._counts.begin:
+            self._logged[row.key.tap] += 1
         if get("nan") or get("inf"):
             row.faulty += 1
         if not kept:
