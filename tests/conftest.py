@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
+import patience
 import pytest
 
 ROOT = Path(__file__).parents[1]
+RUNTIME = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
@@ -15,9 +20,22 @@ def root() -> Path:
     return ROOT
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Doorbells and sockets of these tests lie in a folder of their own, also for each of -n 2."""
+    config.stash[RUNTIME] = os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="opstep-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[RUNTIME], ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by the markers
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests in tests/e2e and tests/vscode carry their folder's marker without saying so."""
     for item in items:
         for folder in ("e2e", "vscode"):
             if ROOT / "tests" / folder in item.path.parents:
                 item.add_marker(folder)
+        marker = item.get_closest_marker("timeout")
+        limit = float(marker.args[0] if marker else config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(limit * patience.FACTOR), append=False)

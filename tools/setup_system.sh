@@ -9,7 +9,8 @@ packages_of() {
     bench) echo valgrind ;;
     node) command -v node >/dev/null && command -v npm >/dev/null || echo nodejs npm ;;
     browser) echo chromium ;;
-    *) echo "setup_system.sh: no group named '$1' (build, python, bench, node, browser)" >&2; exit 2 ;;
+    emacs) echo emacs-nox elpa-dap-mode ;;
+    *) echo "setup_system.sh: no group named '$1' (build, python, bench, node, browser, emacs)" >&2; exit 2 ;;
   esac
 }
 

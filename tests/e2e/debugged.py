@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from patience import SECONDS
+
 from opstep_server.debugger import Debugger
 from opstep_server.model import (
     BreakpointSpec,
@@ -24,7 +26,6 @@ from opstep_server.model import (
 from opstep_server.wire import debug_pb2 as pb
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
-SECONDS = 60.0
 
 
 class Run:

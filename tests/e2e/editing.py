@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from patience import SECONDS
 
 from opstep_server.debugger import Debugger
 from opstep_server.model import (
@@ -24,7 +25,6 @@ from opstep_server.model import (
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 SCRIPT = Path(__file__).resolve().parents[1] / "programs" / "editing.py"
-SECONDS = 60.0
 T = TypeVar("T")
 
 

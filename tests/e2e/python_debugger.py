@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from patience import SECONDS
+
 Json = dict[str, Any]
 
 
@@ -49,7 +51,7 @@ class Debugpy:
             assert self._process.stdin is not None
             self._process.stdin.close()
             try:
-                self._process.wait(20)
+                self._process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -12,22 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import harness
+from patience import SECONDS, wait_until as wait_until
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
-SECONDS = 30.0
 OPSTEP = (sys.executable, "-m", "opstep_server")
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = SECONDS) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not condition():
-        time.sleep(0.02)
-    return condition()
 
 
 class Script:
@@ -138,8 +130,8 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
-        code = self.process.wait(20)
-        self._drain.join(10)
+        code = self.process.wait(SECONDS)
+        self._drain.join(SECONDS)
         if kind is None:
             assert code in (0, -signal.SIGKILL), self.said
             assert "Traceback" not in self.said, self.said

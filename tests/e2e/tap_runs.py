@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+from patience import SECONDS
 from tap_server import TapServer
 
 from opstep_server import expr
@@ -35,7 +36,7 @@ async def script(
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(PROGRAMS / name), *words),
-        env={**os.environ, "OPSTEP_SERVER": address, "OPSTEP_WAIT": "10", **environment},
+        env={**os.environ, "OPSTEP_SERVER": address, "OPSTEP_WAIT": "100", **environment},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -61,7 +62,13 @@ def run(
     name: str = "tapped.py",
     **environment: str,
 ) -> tuple[str, str]:
-    """What the script wrote; the server has all that it logged."""
+    """What the script wrote; the server has all that it logged.
+
+    With `during` the script goes on until that is over.
+    """
+    until = folder / "until"
+    if during is not None:
+        words = (*words, str(until))
 
     async def main() -> tuple[str, str]:
         server.here, server.gone = asyncio.Event(), asyncio.Event()
@@ -70,13 +77,34 @@ def run(
             script(address, *words, name=name, **environment) as process,
         ):
             if during is not None:
-                await asyncio.wait_for(server.here.wait(), 30)
+                await asyncio.wait_for(server.here.wait(), SECONDS)
                 await during()
+                until.touch()
             result = await finished(process)
-            await asyncio.wait_for(server.gone.wait(), 10)
+            await asyncio.wait_for(server.gone.wait(), SECONDS)
             return result
 
     return asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def wait() -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(wait(), SECONDS)
+
+
+def until_ended(server: TapServer, *uids: str) -> Callable[[], Awaitable[None]]:
+    """Waits for the end of these taps."""
+
+    async def during() -> None:
+        while taps := await server.listed():
+            if all(taps[uid].ended for uid in uids):
+                return
+            await asyncio.sleep(0.02)
+
+    return during
 
 
 def steps(server: TapServer, op: str = "") -> list[int]:

@@ -17,7 +17,7 @@ from opstep_server.hub import Hub
 from opstep_server.model import BreakpointSpec, DataWhere, PatternWhere
 from opstep_server.wire import debug_pb2 as pb
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 # ---- hit counts ----------------------------------------------------------------------------------

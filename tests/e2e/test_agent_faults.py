@@ -10,7 +10,7 @@ from debugged import debugged, top
 from opstep_server.model import FaultsChanged, FaultSpec
 from opstep_server.wire import debug_pb2 as pb
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 def test_overflow_stops_at_the_op_that_first_passes_the_limit() -> None:

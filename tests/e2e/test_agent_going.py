@@ -11,7 +11,7 @@ from opstep_server.model import BreakpointSpec, PatternWhere
 from opstep_server.values import describe
 from opstep_server.wire import debug_pb2 as pb
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 def test_to_the_next_iteration_and_behind_the_loop() -> None:

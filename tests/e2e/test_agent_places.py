@@ -20,7 +20,7 @@ from opstep_server.model import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 def line_with(script: str, text: str) -> SourceWhere:

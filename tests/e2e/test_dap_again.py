@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Session, marker
+from patience import SECONDS
 
 Json = dict[str, Any]
 
@@ -63,5 +64,5 @@ def test_a_module_in_a_terminal(programs: Path, tmp_path: Path) -> None:
         stop = session.stopped("breakpoint")
         session.request("continue", {"threadId": stop["threadId"]})
         assert session.ends() == 0
-    assert running[0].wait(10) == 0
+    assert running[0].wait(SECONDS) == 0
     assert log.read_text().count("loss ") == 2

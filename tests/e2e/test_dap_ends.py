@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from harness import Session, marker
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not condition():
-        time.sleep(0.02)
-    return condition()
+from patience import wait_until
 
 
 def begin(session: Session, script: Path, state: str, *args: str) -> int:
@@ -70,7 +62,9 @@ def test_the_run_goes_on_when_the_debugger_is_killed_while_paused(
 ) -> None:
     mark = tmp_path / "mark"
     with Session(exit_code=-signal.SIGKILL) as session:
-        begin(session, programs / "mlp.py", "stopped", "--steps", "10", "--mark", str(mark))
+        arguments = ["--steps", "10", "--mark", str(mark)]
+        session.start(programs / "mlp.py", *arguments, stopOnEntry=True, keepRunning=True)
+        session.stopped("entry")
         session.process.kill()
         session.wait_for_end()
     assert wait_until(mark.exists), "the run did not go on"
@@ -78,20 +72,34 @@ def test_the_run_goes_on_when_the_debugger_is_killed_while_paused(
     assert mark.read_text() == undisturbed
 
 
-@pytest.mark.parametrize("state", ["running", "stopped"])
 def test_a_script_that_is_let_go_ends_as_if_nobody_had_watched(
-    programs: Path, tmp_path: Path, undisturbed: str, state: str
+    programs: Path, tmp_path: Path, undisturbed: str
 ) -> None:
     mark = tmp_path / "mark"
-    steps = "10" if state == "stopped" else "3000"
     with Session() as session:
-        begin(session, programs / "mlp.py", state, "--steps", steps, "--mark", str(mark))
+        begin(session, programs / "mlp.py", "stopped", "--steps", "10", "--mark", str(mark))
         session.request("disconnect", {"terminateDebuggee": False})
         session.event("terminated")
         assert session.count("exited") == 0
     assert wait_until(lambda: mark.exists() and mark.read_text() != ""), "the run did not go on"
-    if state == "stopped":
-        assert mark.read_text() == undisturbed
+    assert mark.read_text() == undisturbed
+
+
+def test_a_script_that_is_let_go_while_it_runs_goes_on(programs: Path, tmp_path: Path) -> None:
+    script, until, mark = (tmp_path / name for name in ("script.py", "until", "mark"))
+    script.write_text(
+        "import pathlib, runpy\n"
+        f"runpy.run_path({str(programs / 'forever.py')!r})\n"
+        f"pathlib.Path({str(mark)!r}).touch()\n"
+    )
+    with Session() as session:
+        session.start(script, "--until", str(until))
+        session.event("output", lambda body: "first run" in body["output"])
+        session.request("disconnect", {"terminateDebuggee": False})
+        session.event("terminated")
+        assert session.count("exited") == 0
+    until.touch()
+    assert wait_until(mark.exists), "the run did not go on"
 
 
 def test_after_malformed_input_the_next_client_is_served(programs: Path) -> None:

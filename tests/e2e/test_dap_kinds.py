@@ -88,6 +88,24 @@ def test_a_data_breakpoint_by_name_is_there_before_the_program(programs: Path) -
         session.response(launched)
 
 
+def test_a_data_breakpoint_needs_a_variable_that_is_there(programs: Path) -> None:
+    with Session() as session:
+        session.start(programs / "two_lines.py", functions=[{"name": "exp"}])
+        session.stopped("function breakpoint")
+        frame = session.top(1)["id"]
+        for where in ({"frameId": frame}, {}):
+
+            def info(name: str, where: dict[str, int] = where) -> dict[str, object]:
+                return session.request("dataBreakpointInfo", {"name": name, **where})
+
+            assert info("z")["dataId"] == "exp_0.out"
+            assert info("tanh_0.out")["dataId"] == "tanh_0.out"
+            assert info("X")["dataId"] == "tanh_0.out"
+            for name in ("nope", 'var("nope")', "z.nope"):
+                assert info(name)["dataId"] is None
+                assert "no program has a variable" in str(info(name)["description"])
+
+
 def test_instruction_breakpoints_and_disassembly(programs: Path) -> None:
     script = programs / "mlp.py"
     with Session() as session:

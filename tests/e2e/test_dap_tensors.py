@@ -160,6 +160,10 @@ def test_a_tensor_is_saved(stopped: Session, tmp_path: Path) -> None:
     path = tmp_path / "one.npy"
     stopped.request("opstepSave", {"expression": "data[0, 0, 0]", "path": str(path)})
     assert np.load(path) == fed()["data"][0, 0, 0]
+    asked = {"expression": "data", "path": str(path)}
+    assert "is there already" in stopped.fails("opstepSave", asked).sentence
+    stopped.request("opstepSave", {**asked, "overwrite": True})
+    assert np.load(path).shape == fed()["data"].shape
     asked = {"expression": "data", "path": str(tmp_path / "none" / "x.npy")}
     assert "there is no folder" in stopped.fails("opstepSave", asked).sentence
     asked = {"expression": "data", "path": "x.npy"}

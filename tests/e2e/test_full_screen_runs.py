@@ -49,7 +49,7 @@ def test_a_loop(programs: Path, tmp_path: Path):
         t.shows(r"│ frame 2 │")
         run = line_of(programs / "loop.py", "run")
         t.shows(rf"▶{run}  .*exe\.run\(main")
-        t.type("delete\rcontinue\r")
+        t.type("delete all\rcontinue\r")
         t.shows(r"^result 33$")
         t.shows(r"^the script ended with exit code 0$")
 

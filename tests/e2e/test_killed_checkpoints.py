@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 def test_a_hundred_kills_leave_a_hundred_checkpoints(programs: Path, tmp_path: Path) -> None:
@@ -18,9 +19,7 @@ def test_a_hundred_kills_leave_a_hundred_checkpoints(programs: Path, tmp_path: P
         tmp_path / "checkpoint.safetensors",
         "100",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     times, halves, steps = map(int, done.stdout.split())
-    assert times == 100 and steps >= 100
-    # Otherwise the kills came at the wrong moments and showed nothing.
-    assert halves >= 20, f"only {halves} of 100 kills came while a checkpoint was written"
+    assert times >= 100 and steps >= times and halves >= 20

@@ -41,7 +41,7 @@ def test_the_table_and_the_page_have_every_record(tmp_path: Path):
 def test_the_table_follows_a_run(tmp_path: Path):
     (tmp_path / "taps.toml").write_text(TAPS)
     logs = tmp_path / "logs"
-    with Command("run", "--taps", "taps.toml", str(TAPPED), "10", "8", cwd=tmp_path):
+    with Command("run", "--taps", "taps.toml", str(TAPPED), "10", "never", cwd=tmp_path):
         assert wait_until(lambda: (logs / "sources.jsonl").exists())
         with terminal(command="log", options=("view",), script=str(logs), size=(150, 40)) as t:
             first = t.shows(ROW)[1]

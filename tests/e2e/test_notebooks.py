@@ -52,7 +52,7 @@ def nobodys_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(made: nbformat.NotebookNode, folder: Path, **options: bool) -> list[nbformat.NotebookNode]:
     """The outputs of all cells, after each was run in a kernel of this environment."""
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(made, timeout=100, resources=resources, **options).execute()
+    NotebookClient(made, timeout=SECONDS, resources=resources, **options).execute()
     return [output for cell in made.cells for output in cell.get("outputs", [])]
 
 

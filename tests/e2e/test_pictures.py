@@ -6,13 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import SECONDS
+
 
 def test_the_pictures_are_of_today(root: Path):
     result = subprocess.run(
         [sys.executable, root / "tools" / "record_pictures.py", "--check"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert (result.returncode, result.stdout) == (0, ""), result.stdout + result.stderr
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 from replayed import ReplayedExecutor
 
 from opstep_server import recording, values
@@ -26,7 +27,6 @@ from opstep_server.wire import debug_pb2 as pb
 
 pytestmark = pytest.mark.e2e
 
-SECONDS = 30.0
 Begin = Callable[[Debugger], Awaitable[None]]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from harness import Failure, Session, marker
+from patience import SECONDS
 from remote import OPSTEP, PROGRAMS, Client, Script, Server, attach, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 TANH = [{"name": "tanh"}]
 SUM = [{"name": "reduce_sum"}]
@@ -129,7 +130,7 @@ def test_two_servers_do_not_share_a_place(tmp_path: Path) -> None:
             env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=SECONDS,
         )
         assert second.returncode == 1
         assert "something else is listening" in second.stderr

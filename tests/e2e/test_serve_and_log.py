@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.e2e
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "serve_and_log" / "demo.py"
 
@@ -18,7 +19,7 @@ def test_answers_are_the_same_and_all_is_logged(tmp_path: Path) -> None:
         [sys.executable, str(EXAMPLE), "--requests", "100", "--to", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()

@@ -8,7 +8,7 @@ import pytest
 from remote import OPSTEP, PROGRAMS
 from tap_logs import adds_up, counts, run
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.e2e
 
 TOML = """
 [sinks.main]

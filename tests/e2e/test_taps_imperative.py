@@ -12,7 +12,7 @@ from tap_logs import adds_up, counts, records, run
 
 from opstep_server.model import BreakpointSpec, PatternWhere
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 SCRIPT = PROGRAMS / "tapped_now.py"
 STEPS = 20

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tap_runs import PROGRAMS, run, tap
+from patience import SECONDS
+from tap_runs import PROGRAMS, run, tap, until_ended
 from tap_server import TapServer, adds_up
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 def test_only_allowed_ops_and_no_whole_tensors(tmp_path: Path):
@@ -44,7 +45,7 @@ def test_only_allowed_ops_and_no_whole_tensors(tmp_path: Path):
 def test_a_tap_that_takes_too_much_time_is_switched_off(tmp_path: Path):
     slow = tap("fc_*", uid="slow", histogram_bins=500, samples=2000, inputs=True, outputs=True)
     server = TapServer([slow, tap("mean_0", uid="light", every=1000)], keep=False)
-    run(server, tmp_path, "1", "4", OPSTEP_TAP_CPU="0.02")
+    run(server, tmp_path, "1", during=until_ended(server, "slow"), OPSTEP_TAP_CPU="0.02")
     ended = server.statuses["slow"].ended
     assert ended.startswith("switched off: it took ") and "gives them 2 %" in ended
     assert not server.statuses["light"].ended
@@ -53,7 +54,8 @@ def test_a_tap_that_takes_too_much_time_is_switched_off(tmp_path: Path):
 
 def test_a_tap_that_makes_too_many_bytes_is_switched_off(tmp_path: Path):
     server = TapServer([tap("fc_*", full=True)], keep=False)
-    run(server, tmp_path, "1", "3", OPSTEP_TAP_BYTES_PER_SECOND="100kB")
+    over = until_ended(server, "t")
+    run(server, tmp_path, "1", during=over, OPSTEP_TAP_BYTES_PER_SECOND="100kB")
     assert "bytes a second" in server.statuses["t"].ended
 
 
@@ -64,7 +66,7 @@ def test_limits_that_make_no_sense_are_told(tmp_path: Path):
             env={**os.environ, "OPSTEP_TAP_CPU": "much", "OPSTEP_SERVER": server},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=SECONDS,
         )
         assert result.returncode == 0 and result.stdout.startswith("done 1 ")
         assert "OPSTEP_TAP_CPU: 'much' is not understood: give a share" in result.stderr
@@ -106,7 +108,8 @@ def test_a_long_run_is_policed_too(tmp_path: Path):
     """The program loops in one run: what ends by time, or takes too much, ends in it."""
     wanted = [tap("tanh*", uid="time", seconds=0.5), tap("*", uid="cpu", histogram_bins=64)]
     server = TapServer(wanted, keep=False)
-    run(server, tmp_path, name="one_long_run.py", OPSTEP_TAP_CPU="0.01")
+    over = until_ended(server, "time", "cpu")
+    run(server, tmp_path, name="one_long_run.py", during=over, OPSTEP_TAP_CPU="0.01")
     assert "0.5 s are over" in server.statuses["time"].ended
     assert server.statuses["cpu"].ended.startswith("switched off: it took ")
 
@@ -143,7 +146,7 @@ debug.limit_taps(full_tensors=False)
 print("fine")
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, cwd=tmp_path
     )
     assert done.stdout.endswith("fine\n") and done.stdout.count("\n") == 4, done.stderr
     assert "cpu_share: 3 is not understood: give a share" in done.stdout

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 from remote import OPSTEP, wait_until
 from tap_logs import TAPPED, adds_up, counts, run
 
@@ -77,20 +78,20 @@ def collector(folder: Path, **streams: object) -> Iterator[tuple[str, subprocess
         yield address, process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(SECONDS)
         process.stderr.close()
 
 
 def train(folder: Path, address: str) -> subprocess.CompletedProcess[str]:
     # A few steps first, so that everything that comes only once is there.
     queue = str(CAP)
-    env = {"OPSTEP_SERVER": address, "OPSTEP_WAIT": "10", "OPSTEP_TAP_QUEUE": queue}
+    env = {"OPSTEP_SERVER": address, "OPSTEP_WAIT": "100", "OPSTEP_TAP_QUEUE": queue}
     return run(str(TAPPED), str(STEPS), cwd=folder, **env)
 
 
 def warm(folder: Path, address: str, process: subprocess.Popen[bytes]) -> Growth:
     """From here on: all that comes only once, such as modules that sinks load, is there."""
-    run(str(TAPPED), "2000", cwd=folder, OPSTEP_SERVER=address, OPSTEP_WAIT="10")
+    run(str(TAPPED), "2000", cwd=folder, OPSTEP_SERVER=address, OPSTEP_WAIT="100")
     wait_until(lambda: "all" in counts(folder / "logs"))
     return Growth(process.pid)
 
@@ -107,7 +108,7 @@ def check(folder: Path, delivered: Callable[[int], bool]) -> dict[str, int]:
 def tell_counts(folder: Path, process: subprocess.Popen[bytes]) -> None:
     """What the collector was last told of the tap, which it writes beside its files."""
     process.terminate()
-    process.wait(30)
+    process.wait(SECONDS)
     told = counts(folder / "logs") or counts(folder)
     (folder / "told.json").write_text(json.dumps(told["all"]))
 
@@ -179,7 +180,7 @@ def test_a_directory_that_vanishes_again_and_again(tmp_path: Path) -> None:
 def test_a_collector_that_is_killed_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "taps.toml").write_text(TOML)
     address = f"unix:{tmp_path}/socket"
-    env = {**os.environ, "OPSTEP_SERVER": address, "OPSTEP_WAIT": "10"}
+    env = {**os.environ, "OPSTEP_SERVER": address, "OPSTEP_WAIT": "100"}
     with collector(tmp_path) as (_, first):
         script = subprocess.Popen([sys.executable, str(TAPPED), str(STEPS)], cwd=tmp_path, env=env)
         assert wait_until(lambda: counts(tmp_path / "logs").get("all", {}).get("delivered", 0) > 0)

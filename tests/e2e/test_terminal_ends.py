@@ -10,7 +10,7 @@ import pytest
 from piped import Terminal
 from remote import SECONDS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 CHILD = """
 import os, subprocess, sys, time

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 def debug(script: Path, *commands: str, code: int = 0) -> list[str]:
@@ -17,7 +18,7 @@ def debug(script: Path, *commands: str, code: int = 0) -> list[str]:
         [sys.executable, "-m", "opstep_server", "debug", "--batch", *options, str(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert result.returncode == code, result.stdout + result.stderr
     return result.stdout.splitlines()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -30,14 +31,14 @@ np.save("x.npy", np.array([[1, 2], [-1, -3]], np.float32))
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     (folder / "save.py").write_text(SAVE)
-    subprocess.run([sys.executable, "save.py"], cwd=folder, check=True, timeout=60)
+    subprocess.run([sys.executable, "save.py"], cwd=folder, check=True, timeout=SECONDS)
     return folder
 
 
 def debug(folder: Path, *words: str) -> tuple[list[str], str, int]:
     result = subprocess.run(
         [sys.executable, "-m", "opstep_server", "debug", *words],
-        cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
     )  # fmt: skip
     return result.stdout.splitlines(), result.stderr, result.returncode
 

@@ -10,7 +10,7 @@ from piped import Terminal
 from remote import OPSTEP, SECONDS, Script, Server
 from test_security import make_certificate
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 TANH = r"stopped at op #2 tanh_0 .* breakpoint"
 
@@ -87,7 +87,7 @@ def test_processes_come_and_go_and_then_the_server(tmp_path: Path):
         terminal.expect(r"error: no process is here: 'continue' waits for one at unix:")
         terminal.type("break tanh")
         terminal.type("continue")
-        with Script(tmp_path, OPSTEP_SERVER=server.executors, OPSTEP_WAIT="10") as script:
+        with Script(tmp_path, OPSTEP_SERVER=server.executors, OPSTEP_WAIT="100") as script:
             terminal.expect(rf"process {script.pid} .*has come")
             terminal.expect(TANH + " 1$")
             terminal.type("kill")
@@ -114,7 +114,7 @@ def test_with_token_and_tls(tmp_path: Path):
         terminal = Terminal("attach", place, "--tls-ca", str(cert), "--token-file", str(token))
         terminal.expect(r"sharing")
         env = {"OPSTEP_SERVER": place, "OPSTEP_TOKEN_FILE": str(token), "OPSTEP_TLS_CA": str(cert)}
-        with Script(tmp_path, OPSTEP_WAIT="10", **env):
+        with Script(tmp_path, OPSTEP_WAIT="100", **env):
             terminal.expect(r"has come")
             terminal.type("pause")
             terminal.expect(r"stopped at op .*: pause")
@@ -122,17 +122,41 @@ def test_with_token_and_tls(tmp_path: Path):
 
 
 def attach(*words: str) -> str:
-    result = subprocess.run([*OPSTEP, "attach", *words], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [*OPSTEP, "attach", *words], capture_output=True, text=True, timeout=SECONDS
+    )
     assert (result.stdout, result.returncode) == ("", 2)
     return result.stderr
 
 
+def test_a_terminal_shares_what_it_is_attached_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with Script(tmp_path).ready() as script:
+        one = Terminal("attach", str(script.pid))
+        one.expect(rf"attached to process {script.pid} ")
+        words = [*OPSTEP, "log", str(script.pid), "tanh", "--count", "3"]
+        logged = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
+        assert logged.returncode == 0, logged.stderr
+        assert len(logged.stdout.splitlines()) == 3
+        two = Terminal("attach", str(script.pid))
+        two.expect(rf"attached to process {script.pid} ")
+        one.type("break tanh")
+        one.expect(TANH + " 1$")
+        two.expect(TANH + " of another client$")
+        two.type("print step > 0")
+        two.expect(r"step > 0 = True")
+        # The second one leaves, and the first has what it had.
+        leave(two)
+        one.type("stepi")
+        one.expect(r"stopped at op #3 .*: step")
+        leave(one)
+        assert "done" in script.finish()
+
+
 def test_nobody_there(tmp_path: Path):
     assert "no debug server to share at unix:" in attach(f"unix:{tmp_path}/nowhere")
-    listening = Terminal("attach", "--listen", f"unix:{tmp_path}/own")
-    listening.expect(r"listening")
-    assert "a debugger listens there that shares nothing" in attach(f"unix:{tmp_path}/own")
-    leave(listening)
     assert "192.0.2.1:7 is on another machine: give --token-file and --tls-ca" in attach(
         "192.0.2.1:7"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import SECONDS
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 DEBUG = [sys.executable, "-m", "opstep_server", "debug"]
@@ -19,7 +20,6 @@ DTYPES = (
     *("float32", "float64", "float16", "bfloat16"),
     *("int8", "int16", "int32", "int64", "uint8", "bool"),
 )
-SECONDS = 60
 
 pytestmark = pytest.mark.e2e
 

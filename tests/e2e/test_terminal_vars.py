@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import SECONDS
+
 NESTED = """
 import numpy as np
 import opstep
@@ -41,7 +43,7 @@ def debug(tmp_path: Path, *commands: str) -> str:
         [sys.executable, "-m", "opstep_server", "debug", "--batch", *options, str(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

@@ -15,12 +15,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
 from opstep_server.cli.commands import COMMANDS
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 FILES = sorted(TRANSCRIPTS.glob("*.txt"))
 PROMPT = "(opstep) "
+# Before the lines of 'commands'.
+MORE = ">"
 # What differs from run to run, and what stands for it.
 VARYING = (
     (re.compile(r"(?<=process )\d+|(?<=attach )\d+"), "PID"),
@@ -31,7 +34,8 @@ pytestmark = pytest.mark.e2e
 
 
 def typed(text: str) -> list[str]:
-    return [line.removeprefix(PROMPT) for line in text.splitlines() if line.startswith(PROMPT)]
+    lines = [line for line in text.splitlines() if line.startswith((PROMPT, MORE))]
+    return [line.removeprefix(PROMPT).removeprefix(MORE) for line in lines]
 
 
 def seen(text: str, folder: Path) -> str:
@@ -48,7 +52,7 @@ def seen(text: str, folder: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=SECONDS,
     )
     shown = result.stdout.replace(str(folder), "$TMP")
     for pattern, name in VARYING:

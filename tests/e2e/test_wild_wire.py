@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
+from patience import SECONDS
 from scripted import ScriptedExecutor, session
 from test_nothing_perturbed import SCRIPTS, undisturbed
 from wild import Wild
@@ -20,7 +21,7 @@ from opstep_server import connection
 from opstep_server.debugger import Debugger, ExecutorJoined
 from opstep_server.wire import debug_pb2 as pb
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MESSAGES = 100_000
 # Those that cannot be read end the stream, and another one takes time.
@@ -93,11 +94,11 @@ async def _drain(call: grpc.aio.StreamStreamCall) -> None:
 class WildServer:
     """Welcomes each executor, then sends it wild messages."""
 
-    def __init__(self, wild: Wild, *, spare: tuple[str, ...], streams: int) -> None:
+    def __init__(self, wild: Wild, *, spare: tuple[str, ...], messages: int) -> None:
         self._messages = wild.stream(pb.ToExecutor)
         next(self._messages)  # The stock is made now, and not while an executor waits.
         self._spare = spare
-        self._streams = streams
+        self._wanted = messages
         self.sent = self.streams = self.replies = 0
         self.done = asyncio.Event()
 
@@ -122,7 +123,7 @@ class WildServer:
         try:
             for data, message in self._messages:
                 if message is None:
-                    if self.streams >= self._streams:
+                    if self.streams >= STREAMS:
                         continue
                 elif message.WhichOneof("message") == "command":
                     if message.command.WhichOneof("command") in self._spare:
@@ -133,7 +134,7 @@ class WildServer:
                     continue
                 await context.write(data)
                 self.sent += 1
-                if self.sent >= MESSAGES:
+                if self.sent >= self._wanted and self.replies > 50:
                     self.done.set()
                     break
                 if self.sent % 64 == 0:
@@ -153,35 +154,31 @@ def test_an_executor_that_is_told_nonsense(policy: str, tmp_path: Path) -> None:
     """It trains on; where it may not be changed, to the same parameters."""
     # Those are obeyed: the debugger is gone then, or the process.
     spare = ("detach", "terminate", "set_presence")
+    # Many commands are refused to those who may only observe.
+    messages = MESSAGES // 20 if policy == "observe" else MESSAGES
 
     async def run() -> str:
-        # The training is over before many streams have broken.
-        wild = WildServer(Wild(2), spare=spare, streams=2 if policy == "observe" else STREAMS)
+        wild = WildServer(Wild(2), spare=spare, messages=messages)
         server, address = await wild.start(tmp_path)
         settings = {"OPSTEP_SERVER": address, "OPSTEP_POLICY": policy, "OPSTEP_MAX_PAUSE": "0.01"}
-        program = SCRIPTS["digest"] if policy == "observe" else (FOREVER, "--until", str(until))
+        program = SCRIPTS["digest"] if policy == "observe" else (FOREVER,)
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *map(str, program),
+            *map(str, (*program, "--until", until)),
             env={**os.environ, **settings},
             stdout=asyncio.subprocess.PIPE,
         )
-        if policy == "full":
-            await asyncio.wait_for(wild.done.wait(), 200)
-            until.touch()
+        await asyncio.wait_for(wild.done.wait(), SECONDS * 4)
+        until.touch()
         output, _ = await child.communicate()
         assert child.returncode == 0
         await server.stop(None)
-        # On a busy machine the training is over sooner.
-        assert wild.replies > (20 if policy == "observe" else 50)
-        if policy == "full":
-            assert wild.sent >= MESSAGES
         return output.decode()
 
     until = tmp_path / "until"
     output = asyncio.run(run())
     if policy == "observe":
-        assert output.split()[1] == undisturbed("digest")
+        assert output.split()[1:] == [undisturbed("digest")]
 
 
 FOREVER = Path(__file__).resolve().parents[1] / "programs" / "forever.py"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from patience import SECONDS
+
 SCRIPT = """
-import signal, time
+import signal
 import numpy as np
 import opstep
 from opstep import layers
@@ -30,17 +32,18 @@ feed = {
 exe = opstep.Executor()
 signal.signal(signal.SIGALRM, handler)
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0003)
-end = time.monotonic() + 1.5
-while time.monotonic() < end:
+runs = 0
+while runs < 200 or count <= 50:
+    runs += 1
     product, convolved = exe.run(main, feed=feed, fetch_list=fetches)
     assert (product == 100).all() and (convolved == 144).all()
 signal.setitimer(signal.ITIMER_REAL, 0)
-print("handled", count > 50)
+print("handled")
 """
 
 
 def test_handlers_run_and_nothing_breaks() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=SECONDS
     )
-    assert (done.returncode, done.stdout.strip()) == (0, "handled True"), done.stderr[-2000:]
+    assert (done.returncode, done.stdout.strip()) == (0, "handled"), done.stderr[-2000:]

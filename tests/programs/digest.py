@@ -1,4 +1,8 @@
-"""Trains on the digits, with a loop inside, then prints a digest of all parameters and losses."""
+"""Trains on the digits, with a loop inside, then prints a digest of all parameters and losses.
+
+With --until it trains anew, from the same first parameters, until that file is there; each training
+must end with the same digest.
+"""
 
 import argparse
 import hashlib
@@ -11,6 +15,7 @@ from opstep import layers
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=400)
+parser.add_argument("--until", type=Path)
 options = parser.parse_args()
 
 data = np.load(Path(opstep.datasets.__file__).parent / "digits.npz")
@@ -40,16 +45,28 @@ with opstep.program_guard(main, startup):
 
 exe = opstep.Executor()
 exe.run(startup)
-random = np.random.default_rng(0)
-digest = hashlib.sha256()
-for _ in range(options.steps):
-    rows = random.integers(0, len(images), 64)
-    values = exe.run(
-        main, feed={"x": images[rows], "label": labels[rows]}, fetch_list=[loss, total]
-    )
-    for value in values:
-        digest.update(value.tobytes())
 scope = opstep.global_scope()
-for name in scope.names():
-    digest.update(name.encode() + scope.find(name).tobytes())
-print("digest", digest.hexdigest(), flush=True)
+first = {name: scope.find(name).copy() for name in scope.names()}
+
+
+def train() -> str:
+    for name, value in first.items():
+        scope.set(name, value)
+    random = np.random.default_rng(0)
+    digest = hashlib.sha256()
+    for _ in range(options.steps):
+        rows = random.integers(0, len(images), 64)
+        values = exe.run(
+            main, feed={"x": images[rows], "label": labels[rows]}, fetch_list=[loss, total]
+        )
+        for value in values:
+            digest.update(value.tobytes())
+    for name in scope.names():
+        digest.update(name.encode() + scope.find(name).tobytes())
+    return digest.hexdigest()
+
+
+digests = {train()}
+while options.until and not options.until.exists():
+    digests.add(train())
+print("digest", *digests, flush=True)

@@ -1,7 +1,8 @@
 """Children that write checkpoints until they are killed, each going on where the one before was.
 
-Prints how often a checkpoint was looked at, how many kills came in the middle of writing one, and
-the last step. Exits with 1 when the values of a checkpoint do not belong together.
+Goes on until 20 kills came in the middle of writing one. Prints how often a checkpoint was looked
+at, how many such kills there were, and the last step. Exits with 1 when the values of a checkpoint
+do not belong together.
 """
 
 import glob
@@ -18,6 +19,7 @@ import opstep
 from opstep import layers, ops
 
 FILE, TIMES = sys.argv[1], int(sys.argv[2])
+HALVES = os.path.join(os.path.dirname(FILE), ".opstep-*.tmp")
 TENSORS, ELEMENTS = 8, 100_000
 
 
@@ -48,8 +50,9 @@ def step_of_checkpoint() -> float:
 
 
 rng = random.Random(4)
-last, halves = 0.0, 0
-for _ in range(TIMES):
+last, halves, rounds = 0.0, 0, 0
+while rounds < TIMES or halves < 20:
+    rounds += 1
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -61,6 +64,8 @@ for _ in range(TIMES):
     if os.read(reader, 1) != b"!":
         sys.exit("a child ended by itself")
     time.sleep(rng.uniform(0, 0.03))
+    while rounds % 2 and not glob.glob(HALVES):
+        pass
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(reader)
@@ -68,7 +73,7 @@ for _ in range(TIMES):
     if step <= last:
         sys.exit(f"step {step:g} came after step {last:g}")
     last = step
-    for half in glob.glob(os.path.join(os.path.dirname(FILE), ".opstep-*.tmp")):
+    for half in glob.glob(HALVES):
         os.unlink(half)
         halves += 1
-print(TIMES, halves, int(last))
+print(rounds, halves, int(last))

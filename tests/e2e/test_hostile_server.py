@@ -1,0 +1,21 @@
+"""A short part of tests/fuzz/hostile_server.py: an executor outlives a wild server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
+
+import hostile_server
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def test_it_runs_on_and_ends_in_order() -> None:
+    hostile = asyncio.run(hostile_server.one(1, 3000))
+    assert hostile.sent == 3000
+    assert hostile.streams > 1

@@ -1,0 +1,69 @@
+"""A short run of the fuzz: `make fuzz` has the long one."""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain, combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from programs import RandomProgram, fuzz, usable_cases
+
+import opstep
+from opstep import layers, ops
+
+KNOWN = usable_cases()
+
+
+def test_random_programs_are_right_or_refused() -> None:
+    results, findings = fuzz(0, 120, None, KNOWN)
+    assert not findings, "\n".join(findings)
+    assert results["second"] > 40, results
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in KNOWN if c.type in ("gemm", "layer_norm", "reduce_l2")],
+    ids=lambda c: c.label,
+)
+def test_ops_that_were_wrong(case) -> None:
+    for seed in range(4):
+        RandomProgram(seed, [case], length=2).check()
+
+
+ALL = "xwb"
+SOME = list(chain.from_iterable(combinations(ALL, n) for n in (1, 2, 3)))
+
+
+@pytest.mark.parametrize("kind", ["gemm", "layer_norm"])
+@pytest.mark.parametrize("first", SOME, ids="".join)
+def test_second_gradients_of_some_inputs(kind: str, first: tuple[str, ...]) -> None:
+    """A rule that is asked for a gradient which is zero writes nothing: it is not added up."""
+    program = opstep.Program()
+    with opstep.program_guard(program, opstep.Program()):
+        v = {n: layers.data(n, [3] if n == "b" else [3, 3], "float64") for n in ALL}
+        for each in v.values():
+            each.stop_gradient = False
+        if kind == "gemm":
+            y = ops.gemm(v["x"], v["w"], v["b"])
+        else:
+            y = ops.layer_norm(ops.matmul(v["x"], v["w"]), v["b"], v["b"])
+        loss = ops.reduce_sum(ops.tanh(y))
+        gradients = opstep.gradients(loss, [v[n] for n in first])
+        total = ops.sum([ops.reduce_sum(g * g, keepdims=False) for g in gradients])
+        second = {chosen: opstep.gradients(total, [v[n] for n in chosen]) for chosen in SOME}
+    rng = np.random.default_rng(0)
+    feed = {n: rng.uniform(0.5, 1, v[n].shape) for n in ALL}
+    exe = opstep.Executor()
+    run = lambda feed, fetch: exe.run(program, feed, fetch, scope=opstep.Scope())  # noqa: E731
+    for chosen, made in second.items():
+        for name, got in zip(chosen, run(feed, made), strict=True):
+            along = rng.uniform(-1, 1, v[name].shape)
+            ends = [run(feed | {name: feed[name] + h * along}, [total])[0] for h in (1e-6, -1e-6)]
+            np.testing.assert_allclose(
+                (got * along).sum(), (ends[0] - ends[1]).item() / 2e-6, rtol=1e-5, atol=1e-7
+            )
