@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "debug/made_by.h"
 #include "debug/python_names.h"
 #include "debug/tap_limits.h"
 #include "ir/program.h"
@@ -63,8 +64,12 @@ void DebugDropTap(const std::string& uid, const std::string& who);
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.
 using PythonStack = std::vector<SourceFrame> (*)();
 void SetPythonStack(PythonStack read);
-// Reads what those frames call variables and, when asked for, values of imperative mode.
-using PythonNamesReader = std::vector<PythonName> (*)(bool values);
+// Reads what one of those frames calls variables and, when asked for, values of imperative mode.
+using PythonNamesReader = std::vector<PythonName> (*)(size_t frame, bool values);
 void SetPythonNames(PythonNamesReader read);
+// The calls that an op of imperative mode was started by, outermost first; empty for other runs.
+// Called on the thread that runs it.
+using RunCallsReader = const MadeBy& (*)();
+void SetRunCalls(RunCallsReader read);
 
 }  // namespace opstep

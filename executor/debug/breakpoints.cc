@@ -8,19 +8,26 @@
 namespace opstep {
 namespace {
 
-// Which ops of a plan match, and where a run of them begins.
+// Which ops of a plan match, and where those begin that one execution of a line made.
 struct Matches {
   const Plan* plan;
   std::vector<std::vector<char>> hit;
-  std::vector<std::vector<std::vector<uint32_t>>> visit;
+  // Of a line: its frame in the op's stack, from the outermost, from 1, and which execution.
+  std::vector<std::vector<uint32_t>> frames;
+  std::vector<std::vector<CallVisit>> visit;
 
-  Matches(const Plan& p, const Matcher& matcher) : plan(&p) {
-    for (const BlockPlan& block : p.blocks) {
-      std::vector<char>& hits = hit.emplace_back();
-      std::vector<std::vector<uint32_t>>& visits = visit.emplace_back();
-      for (const Instruction& instruction : block.code) {
-        hits.push_back(matcher.Matches(*instruction.op));
-        visits.push_back(hits.back() ? matcher.Visit(*instruction.op) : std::vector<uint32_t>());
+  Matches(const Plan& p, const KnownPlan& known, const Matcher& matcher) : plan(&p) {
+    for (size_t b = 0; b < p.blocks.size(); ++b) {
+      hit.emplace_back();
+      frames.emplace_back();
+      visit.emplace_back();
+      for (const Instruction& instruction : p.blocks[b].code) {
+        const bool hits = matcher.Matches(*instruction.op);
+        const uint32_t frame = hits ? matcher.Frame(*instruction.op) : 0;
+        const MadeBy& made = *known.facts[b][instruction.index].made;
+        hit.back().push_back(hits);
+        frames.back().push_back(frame);
+        visit.back().push_back(frame ? made[frame - 1] : CallVisit());
       }
     }
   }
@@ -29,8 +36,8 @@ struct Matches {
       return std::find(block.begin(), block.end(), 1) != block.end();
     });
   }
-  // A body whose op was made on the same line is part of that op's run.
-  bool StartsRun(size_t block, uint32_t index) const {
+  // A body whose op was made on the same line is part of that op's visit.
+  bool StartsVisit(size_t block, uint32_t index) const {
     const BlockPlan& b = plan->blocks[block];
     for (uint32_t before = index; before-- > 0;) {
       if (IsQuiet(*b.code[before].op)) continue;
@@ -96,31 +103,31 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
   const proto::Breakpoint spec = WithVariable(entry.spec, plan, known);
   const bool line = spec.where_case() == proto::Breakpoint::kLine;
   if (!entry.place.MayBeIn(spec, plan)) return;
-  Matches matches(plan, *Matcher::For(spec, plan));
+  Matches matches(plan, known, *Matcher::For(spec, plan));
   if (line && !matches.Any() && (entry.ops.empty() || entry.moved)) {
     if (const uint32_t below = BlockOpBelow(plan, spec.line())) {
       proto::Breakpoint moved = spec;
       moved.mutable_line()->set_line(below);
-      matches = Matches(plan, *Matcher::For(moved, plan));
+      matches = Matches(plan, known, *Matcher::For(moved, plan));
       entry.moved = below;
     }
   }
   size_t bound = 0, unfit = 0;
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
-    uint32_t run_start = 0;
-    bool inside = false;  // of a run that began in an outer block
+    uint32_t start = 0;
+    bool inside = false;  // of a visit that began in an outer block
     bool any = false;
     for (const Instruction& instruction : plan.blocks[block].code) {
       const uint32_t index = instruction.index;
       if (!matches.hit[block][index]) continue;
-      const bool starts = matches.StartsRun(block, index);
+      const bool starts = matches.StartsVisit(block, index);
       if (starts || !any) {
-        run_start = index;
+        start = index;
         inside = !starts;
       }
       any = true;
-      // Without a condition the first op of a run says it all; with one, any op of it may.
-      if (line && !spec.has_condition() && (inside || run_start != index)) {
+      // Without a condition the first op of a visit says it all; with one, any op of it may.
+      if (line && !spec.has_condition() && (inside || start != index)) {
         entry.ops.emplace(plan.program_id, instruction.op_id);
         ++bound;
         continue;
@@ -134,11 +141,8 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, KnownPlan& known) {
       }
       Binding binding;
       binding.breakpoint = spec.id();
-      binding.once_in_run = line;
-      binding.run_start = run_start;
-      // What is visited is told by the line, those around it, and whether it is a gradient.
-      if (line && IsTraced(plan))
-        binding.lines = static_cast<uint32_t>(matches.visit[block][index].size() - 1);
+      binding.once_in_visit = line;
+      binding.frames = matches.frames[block][index];
       try {
         BindAt(entry, spec, plan, static_cast<int>(block), instruction, std::move(binding), known);
       } catch (const Error& error) {
@@ -171,13 +175,13 @@ void Breakpoints::BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan
                          const Instruction& instruction, Binding binding, KnownPlan& known) const {
   bool after = spec.has_data();
   binding.hits = entry.hits;
+  const PythonNames names = known.NamesAt(plan, *instruction.op);
   if (spec.has_condition()) {
-    binding.condition =
-        Expression::Bind(spec.condition(), plan, block, instruction.op, known.python.get());
+    binding.condition = Expression::Bind(spec.condition(), plan, block, instruction.op, &names);
     after |= binding.condition->needs_outputs();
   }
   if (spec.has_log()) {
-    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op, known.python.get());
+    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op, &names);
     after |= binding.log->needs_outputs();
     if (!binding.log->problem().empty()) entry.log_problem = binding.log->problem();
   }

@@ -173,28 +173,26 @@ NodePtr Names::OpProperty(const std::string& name) const {
 }
 
 NodePtr Names::Resolve(const std::vector<std::string>& parts) {
-  NodePtr node;
-  size_t used = parts.size();
-  for (; used > 1 && !node; --used) {
-    if ((node = FindVariable(Join(parts, used)))) break;
-  }
   const std::string& first = parts[0];
-  bool is_op = false;
+  size_t used = 1;
+  NodePtr node = FindSlot(first);
+  if (!node) node = FindSpecial(first);
+  bool is_op = node && first == "op";
+  if (!node) node = FindPython(parts, &used);
+  if (!node) {
+    for (used = parts.size(); used > 1; --used) {
+      if ((node = FindVariable(Join(parts, used)))) break;
+    }
+  }
   if (!node) {
     used = 1;
-    node = FindSlot(first);
-    if (!node) node = FindVariable(first);
+    node = FindVariable(first);
     if (!node && first.ends_with(GradName(""))) {
       bool output, variadic;
       const std::string base = first.substr(0, first.size() - GradName("").size());
       if (SlotOf(base, &output, &variadic)) node = Gradient(base);
     }
-    if (!node) {
-      node = FindSpecial(first);
-      is_op = node && first == "op";
-    }
     if (!node) node = FindAttr(first);
-    if (!node) node = FindPython(parts, &used);
   }
   if (!node) FailUnknown(Join(parts, parts.size()), "variable");
   for (; used < parts.size(); ++used) {
@@ -217,10 +215,8 @@ NodePtr Names::Gradient(const std::string& name) {
   OPSTEP_CHECK(!slot || slot->vars_size() == 1, "grad() takes one variable: name one of those in ",
                name);
   std::string variable = slot ? slot->vars(0) : name;
-  if (plan_.FindSlot(block_, variable) == 0) {
-    const PythonName* python = Python(name);
-    if (python && !python->value) variable = python->variable;
-  }
+  if (const PythonName* python = slot ? nullptr : Python(name); python && !python->value)
+    variable = python->variable;
   if (NodePtr node = FindVariable(GradName(variable))) return node;
   // Of a value in imperative mode.
   if (const PythonName* gradient = Python(name + ".gradient"); gradient && gradient->value)
@@ -229,6 +225,20 @@ NodePtr Names::Gradient(const std::string& name) {
     Fail(name, " has no gradient: no backward has computed one since it was cleared");
   if (plan_.FindSlot(block_, variable) == 0) FailUnknown(variable, "variable");
   Fail(variable, " has no gradient in this program");
+}
+
+// "; Python's names here: h, x, self.w, …"
+std::string Names::PythonNamesHere() const {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> names;
+  if (python_ != nullptr) {
+    for (const PythonName& python : python_->all()) names.push_back(python.name);
+  }
+  if (names.empty()) return "";
+  std::sort(names.begin(), names.end());
+  std::string text = "; Python's names here: ";
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > kMost ? text + ", …" : text;
 }
 
 void Names::FailUnknown(const std::string& name, std::string_view kind) const {
@@ -256,7 +266,7 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
   // Hash tables have no order of their own: the same suggestion every time.
   std::sort(known.begin(), known.end());
   const std::string near = Nearest(name, known);
-  if (near.empty()) Fail("there is no ", kind, " '", name, "' here");
+  if (near.empty()) Fail("there is no ", kind, " '", name, "' here", PythonNamesHere());
   Fail("there is no ", kind, " '", name, "' here: did you mean '", near, "'?");
 }
 

@@ -9,8 +9,9 @@
 
 namespace opstep::expr {
 
-// What a name means at one op of one plan: a slot of the op, then a variable, then what every frame
-// has, then an attribute of the op, then what Python code calls a variable.
+// What a name means at one op of one plan: a slot of the op, then what every frame has (`step`), then
+// what the Python code there calls a variable, then a variable's own name, then an attribute of the
+// op.
 class Names {
  public:
   Names(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)
@@ -33,6 +34,7 @@ class Names {
   const PythonName* Python(const std::string& name) const;
   NodePtr OpProperty(const std::string& name) const;
   const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
+  std::string PythonNamesHere() const;
   [[noreturn]] void FailUnknown(const std::string& name, std::string_view kind) const;
 
   const Plan& plan_;

@@ -32,8 +32,9 @@ void FaultFilters::Bind(const Plan& plan, KnownPlan& known) {
         FaultBinding fault{spec.kind(), spec.limit() > 0 ? spec.limit() : kLimit, nullptr};
         if (spec.has_condition()) {
           try {
+            const PythonNames names = known.NamesAt(plan, *instruction.op);
             fault.condition = Expression::Bind(spec.condition(), plan, static_cast<int>(block),
-                                               instruction.op, known.python.get());
+                                               instruction.op, &names);
           } catch (const Error& why) {
             entry.error = why.what();
             continue;

@@ -141,7 +141,7 @@ void AddVariables(const Plan& plan, const std::vector<uint32_t>& slots, std::vec
 
 std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind scope) {
   std::vector<Named> all;
-  const bool run = at.kind == proto::StackFrame::RUN;
+  const bool run = at.op == nullptr;
   switch (scope) {
     case proto::SCOPE_INPUTS:
       if (run)
@@ -183,8 +183,9 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
 }
 
 // In imperative mode a block's variables are what Python's names hold: one name for each.
-std::vector<Named> ListPython(const Plan& plan, const FrameScope& at, proto::ScopeKind scope) {
-  const PythonNames names(PythonNames::Of::kVariablesAndValues);
+std::vector<Named> ListPython(const Look& look, const FrameScope& at, proto::ScopeKind scope) {
+  const PythonNames names = NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
+  const Plan& plan = look.frame.plan();
   std::set<std::pair<uint32_t, const void*>> known;
   std::vector<Named> all;
   for (const PythonName& python : names.all()) {
@@ -205,11 +206,14 @@ class Asked {
   template <typename Message>
   Asked(const Look& look, const Message& wanted)
       : look_(look),
-        at_(FindFrame(look.frame, wanted.frame(), wanted.op())),
-        env_{look.frame, *at_.where, &look.cancelled} {}
+        at_(FindFrame(look.frame, look.at, wanted.frame(), wanted.op())),
+        env_{look.frame, *at_.where, &look.cancelled},
+        python_(NamesIn(look.frame, at_, PythonNames::Of::kVariablesAndValues)) {}
 
   std::shared_ptr<const Expression> Bind(const proto::Expr& expr) const {
-    return Expression::Bind(expr, look_.frame.plan(), at_.block, at_.op, &python_);
+    // A line that called what made the op does not know the op's own names.
+    const proto::OpDesc* op = at_.kind == proto::StackFrame::MADE ? nullptr : at_.op;
+    return Expression::Bind(expr, look_.frame.plan(), at_.block, op, &python_);
   }
   const Expression::Env& env() const { return env_; }
 
@@ -217,18 +221,18 @@ class Asked {
   const Look& look_;
   const FrameScope at_;
   const Expression::Env env_;
-  const PythonNames python_{PythonNames::Of::kVariablesAndValues};
+  const PythonNames python_;
 };
 
 }  // namespace
 
 void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out) {
   const FrameView& frame = look.frame;
-  const FrameScope at = FindFrame(frame, wanted.frame(), wanted.op());
+  const FrameScope at = FindFrame(frame, look.at, wanted.frame(), wanted.op());
   const Plan& plan = frame.plan();
   const bool of_python = IsTraced(plan) && wanted.scope() >= proto::SCOPE_BLOCK;
   const std::vector<Named> all =
-      of_python ? ListPython(plan, at, wanted.scope()) : List(plan, at, wanted.scope());
+      of_python ? ListPython(look, at, wanted.scope()) : List(plan, at, wanted.scope());
   out->set_total(static_cast<uint32_t>(all.size()));
   const uint32_t count = wanted.count() ? std::min(wanted.count(), kMaxPage) : kMaxPage;
   size_t bytes = 0;
@@ -259,7 +263,7 @@ void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out
 
 void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out) {
   const Plan& plan = look.frame.plan();
-  const FrameScope at = FindFrame(look.frame, wanted.frame(), wanted.op());
+  const FrameScope at = FindFrame(look.frame, look.at, wanted.frame(), wanted.op());
   std::set<std::string> variables;
   for (int block = at.block; block >= 0; block = plan.blocks[block].parent) {
     for (const auto& [name, slot] : plan.slot_of[block]) {
@@ -267,7 +271,8 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     }
   }
   for (const std::string& name : variables) out->add_variables(name);
-  const PythonNames python_names(PythonNames::Of::kVariablesAndValues);
+  const PythonNames python_names =
+      NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
   for (const PythonName& known : python_names.all()) {
     // Also those of other blocks: what uses them can be asked anywhere.
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
@@ -278,7 +283,7 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     python->set_name(known.name);
     python->set_variable(known.variable);
   }
-  if (at.op == nullptr) return;
+  if (at.op == nullptr || at.kind == proto::StackFrame::MADE) return;
   for (const proto::Slot& slot : at.op->inputs()) out->add_slots(slot.name());
   for (const proto::Slot& slot : at.op->outputs()) out->add_slots(slot.name());
   for (const proto::Attr& attr : at.op->attrs()) out->add_attributes(attr.name());

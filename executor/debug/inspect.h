@@ -5,6 +5,7 @@
 
 #include "debug.pb.h"
 #include "debug/spare.h"
+#include "debug/stepping.h"
 #include "runtime/hook.h"
 
 namespace opstep {
@@ -13,6 +14,7 @@ namespace opstep {
 // thread when nobody waits for the answer any more.
 struct Look {
   FrameEditor& frame;
+  const Position& at;
   const std::atomic<bool>& cancelled;
 };
 

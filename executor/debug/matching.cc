@@ -53,13 +53,10 @@ class LineMatcher : public Matcher {
     return false;
   }
 
-  // The line and its callers: a line of a helper is visited anew by each caller.
-  std::vector<uint32_t> Visit(const proto::OpDesc& op) const override {
+  uint32_t Frame(const proto::OpDesc& op) const override {
     const auto frame = std::find_if(op.stack().begin(), op.stack().end(),
                                     [this](uint32_t f) { return frames_.contains(f); });
-    std::vector<uint32_t> visit(frame, op.stack().end());
-    visit.push_back(op.forward_op() != 0);
-    return visit;
+    return static_cast<uint32_t>(op.stack().end() - frame);
   }
 
  private:

@@ -15,9 +15,9 @@ class Matcher {
  public:
   virtual ~Matcher() = default;
   virtual bool Matches(const proto::OpDesc& op) const = 0;
-  // Which visit to the place an op that matches belongs to: ops with equal visits that follow one
-  // another are stopped at once.
-  virtual std::vector<uint32_t> Visit(const proto::OpDesc&) const { return {}; }
+  // Of a line: which frame of the stack of an op that matches is on it, counted from the outermost,
+  // from 1; else 0.
+  virtual uint32_t Frame(const proto::OpDesc&) const { return 0; }
 
   // An op's number and a line of the listing that name no program are taken for this plan's.
   static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);

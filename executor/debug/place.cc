@@ -19,6 +19,14 @@ std::string NearestLines(const std::set<uint32_t>& lines, uint32_t line) {
   return " (nearest lines with ops: " + text + ")";
 }
 
+// "a, b and 3 more"
+std::string Several(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > kMost ? Cat(text, " and ", names.size() - kMost, " more") : text;
+}
+
 bool IsBlock(const proto::Breakpoint& spec) {
   return spec.has_pattern() && spec.pattern().starts_with("block:");
 }
@@ -61,6 +69,8 @@ void Place::Explain(const proto::Breakpoint& spec, const Plan& plan) {
   } else if (spec.where_case() == proto::Breakpoint::kData) {
     if (std::string near = NearestVariable(plan, spec.data().variable()); !near.empty())
       nearest = near;
+    const std::vector<std::string> named = VariablesNamed(plan.desc, spec.data().variable());
+    if (named.size() > 1) several = Several(named);
   } else if (spec.where_case() == proto::Breakpoint::kOp) {
     if (spec.op().program() == plan.program_id) program_name = plan.program_name;
   } else if (spec.where_case() == proto::Breakpoint::kListing &&
@@ -107,6 +117,10 @@ std::string Place::WhyNot(const proto::Breakpoint& spec) const {
           program_name.empty() ? std::to_string(spec.op().program()) : "'" + program_name + "'",
           " runs no op #", spec.op().op(), yet);
     case proto::Breakpoint::kData:
+      if (!several.empty()) {
+        return Cat("Python's '", spec.data().variable(), "' was ", several,
+                   " in turn: say which of these");
+      }
       if (nearest.empty() || nearest == spec.data().variable()) {
         return Cat("no op writes '", spec.data().variable(), "'", yet);
       }
@@ -119,13 +133,19 @@ std::string Place::WhyNot(const proto::Breakpoint& spec) const {
 }
 
 proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const KnownPlan& known) {
-  if (!spec.has_data() || !known.python) return spec;
+  if (!spec.has_data()) return spec;
   const std::string& name = spec.data().variable();
   for (const auto& slots : plan.slot_of) {
     if (slots.contains(name)) return spec;
   }
-  if (const PythonName* python = known.python->Find(plan.program_id, name))
-    spec.mutable_data()->set_variable(python->variable);
+  if (known.traced) {
+    const PythonName* python = known.python ? known.python->Find(plan.program_id, name) : nullptr;
+    if (python) spec.mutable_data()->set_variable(python->variable);
+    return spec;
+  }
+  // A name that has held several variables says which one only at a stop.
+  const std::vector<std::string> named = VariablesNamed(plan.desc, name);
+  if (named.size() == 1) spec.mutable_data()->set_variable(named[0]);
   return spec;
 }
 

@@ -17,6 +17,7 @@ struct Place {
   // The one that it belongs to: of an op by number, and of what was bound though it names none.
   uint32_t program = 0;
   std::string program_name;
+  std::string several;  // variables that its name has held
   bool beside = false;  // only gradients and first values are on its line
   bool seen_plan = false;
 

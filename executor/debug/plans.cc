@@ -21,6 +21,30 @@ void SetWatch(const Instruction& instruction, uint8_t bits) {
   }
 }
 
+// In which calls the blocks' ops were made, and how far the next op is in the same ones.
+void SetBases(const Plan& plan, KnownPlan& known) {
+  for (size_t b = 0; b < plan.blocks.size(); ++b) {
+    const BlockPlan& block = plan.blocks[b];
+    std::vector<OpFacts>& facts = known.facts[b];
+    const MadeBy* runs = nullptr;  // the block
+    if (block.parent >= 0) runs = known.facts[block.parent][block.parent_index].made.get();
+    const MadeBy* first = nullptr;
+    size_t base = runs ? runs->size() : 0;
+    const MadeBy* next = nullptr;
+    for (size_t i = facts.size(); i-- > 0;) {
+      OpFacts& op = facts[i];
+      op.goes_on = next ? SameCalls(*op.made, *next) : runs ? SameCalls(*op.made, *runs) : 0;
+      if (op.quiet || op.made->empty()) continue;
+      next = op.made.get();
+      // Gradients have calls of their own.
+      if (runs || block.code[i].op->forward_op()) continue;
+      base = first ? std::min(base, SameCalls(*first, *op.made)) : op.made->size();
+      if (!first) first = op.made.get();
+    }
+    known.base.push_back(base);
+  }
+}
+
 }  // namespace
 
 void KnownPlan::ClearWork() {
@@ -34,6 +58,11 @@ OpWork& KnownPlan::WorkAt(size_t block, uint32_t index) {
   std::shared_ptr<OpWork>& work = facts[block][index].work;
   if (!work) work = std::make_shared<OpWork>();
   return *work;
+}
+
+PythonNames KnownPlan::NamesAt(const Plan& plan, const proto::OpDesc& op) const {
+  if (traced && python) return *python;
+  return PythonNames::Made(plan, op, static_cast<size_t>(op.stack_size()), false);
 }
 
 KnownPlan* Plans::Find(uint64_t plan_id) const {
@@ -50,7 +79,7 @@ KnownPlan& Plans::Add(const Plan& plan) {
     std::vector<OpFacts>& facts = known->facts.emplace_back(block.code.size());
     for (const Instruction& instruction : block.code) {
       OpFacts& op = facts[instruction.index];
-      op.line = LineNumber(plan, *instruction.op);
+      op.made = std::make_shared<const MadeBy>(MadeByOf(plan, *instruction.op));
       op.quiet = IsQuiet(*instruction.op);
       op.stop = instruction.op->stop();
       // The ops inside a body are looked at themselves; the op that runs it makes nothing.
@@ -66,11 +95,10 @@ KnownPlan& Plans::Add(const Plan& plan) {
       }
     }
   }
+  SetBases(plan, *known);
   if (IsTraced(plan)) {
     const proto::OpDesc& op = plan.desc.blocks(0).ops(0);
-    const std::vector<SourceFrame> stack = plan.StackOf(op);
-    for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
-      known->lines.push_back(Numbered(Cat(frame->file, ":", frame->line)));
+    known->traced = true;
     traced_[op.id()] = plan.weak_from_this();
     ++traced_count_;
   }
@@ -123,6 +151,7 @@ void Plans::Watch(const Plan& plan, const KnownPlan& known) const {
     for (const Instruction& instruction : plan.blocks[block].code) {
       const OpFacts& facts = known.facts[block][instruction.index];
       uint8_t bits = known.armed || facts.stop ? watch::kBefore : 0;
+      if (known.after_armed) bits |= watch::kAfter;
       // One that runs blocks has begun when somebody inside wants to see the run's end.
       const bool last = block == 0 && &instruction == &plan.blocks[0].code.back();
       if (last && (known.end_watched || facts.runs_blocks)) bits |= watch::kAfter;
@@ -147,27 +176,6 @@ void Plans::Clear() {
   plans_.clear();
   newest_.clear();
   traced_.clear();
-}
-
-uint32_t Plans::LineNumber(const Plan& plan, const proto::OpDesc& op) {
-  std::string key;
-  if (op.stack_size() > 0) {
-    // The callers count too: a line of a helper is another line each time it is called from
-    // elsewhere.
-    for (const uint32_t index : op.stack()) {
-      const proto::CodeFrame& frame = plan.desc.frames(static_cast<int>(index));
-      key += Cat(plan.desc.strings(frame.file()), ":", frame.line(), "\n");
-    }
-    if (op.forward_op() != 0) key += "grad";
-  } else {
-    // Nobody's line: each such op is a line of its own, so that stepping by lines stops there.
-    key = Cat(plan.program_id, "#", op.id());
-  }
-  return Numbered(std::move(key));
-}
-
-uint32_t Plans::Numbered(std::string line) {
-  return lines_.emplace(std::move(line), static_cast<uint32_t>(lines_.size() + 1)).first->second;
 }
 
 bool IsQuiet(const proto::OpDesc& op) {

@@ -12,6 +12,7 @@
 #include "debug/expression.h"
 #include "debug/hit_count.h"
 #include "debug/log_line.h"
+#include "debug/made_by.h"
 #include "debug/tap.h"
 #include "plan/plan.h"
 
@@ -21,13 +22,10 @@ namespace opstep {
 struct Binding {
   uint32_t breakpoint = 0;
   std::shared_ptr<const Expression> condition;  // null: always
-  // A line is entered once: the first op of the run of ops made on it, for all bindings of that
-  // run.
-  bool once_in_run = false;
-  uint32_t run_start = 0;
-  // In imperative mode: how many lines of the stack, from the outermost one, are at the breakpoint
-  // and around it.
-  uint32_t lines = 0;
+  // A line is entered once: at the first op that one execution of it made.
+  bool once_in_visit = false;
+  // Of a line: the number of its frame in the op's stack, from the outermost, from 1.
+  uint32_t frames = 0;
   std::shared_ptr<HitCount> hits;      // null: every visit counts
   std::shared_ptr<const LogLine> log;  // null: it stops
   // Of a data breakpoint: the slot that the op writes, and whether its bytes must become others.
@@ -56,7 +54,9 @@ struct OpWork {
 
 // What the debugger knows of one instruction.
 struct OpFacts {
-  uint32_t line = 0;           // see Position
+  std::shared_ptr<const MadeBy> made;  // see Position
+  // How many of its calls, from the outermost, the next op of the block was made in.
+  size_t goes_on = 0;
   bool quiet = false;          // see Position
   bool stop = false;           // the program itself asks for a stop
   bool float_outputs = false;  // NaN and Inf are looked for
@@ -71,10 +71,13 @@ struct OpFacts {
 struct KnownPlan {
   std::weak_ptr<const Plan> plan;
   uint32_t program_id = 0;
-  // Of an op in imperative mode: the user's lines that it was called in, outermost first.
-  std::vector<uint32_t> lines;
-  // What Python called variables when the plan was first run; null: not known.
+  // An op in imperative mode.
+  bool traced = false;
+  // What Python called variables when that op was first run; null: not known.
   std::shared_ptr<const PythonNames> python;
+  // Of each block: how many calls, from the outermost, made all of its ops, or for a block that an
+  // op runs, that op.
+  std::vector<size_t> base;
   std::vector<int> depth;                      // of each block
   std::vector<std::vector<OpFacts>> facts;     // by block and index
   std::vector<std::shared_ptr<LiveTap>> taps;  // bound to an op of it
@@ -82,6 +85,7 @@ struct KnownPlan {
   int tapped = 0;            // runs under way that a tap is to look at
   bool armed = false;        // every op is watched: someone steps or pauses
   bool end_watched = false;  // the last op is: someone wants to see the run's end
+  bool after_armed = false;  // every op is watched after it has run, too: someone steps out
 
   const OpFacts& At(const Activation& where) const {
     return facts[where.block][where.instruction->index];
@@ -93,6 +97,8 @@ struct KnownPlan {
   void ClearWork();
   // Made when it is not there.
   OpWork& WorkAt(size_t block, uint32_t index);
+  // What names mean at an op.
+  PythonNames NamesAt(const Plan& plan, const proto::OpDesc& op) const;
 };
 
 // The plans that the debugger knows, and their watch bytes. Not thread-safe: the agent's lock
@@ -121,12 +127,8 @@ class Plans {
   void Clear();
 
  private:
-  uint32_t LineNumber(const Plan& plan, const proto::OpDesc& op);
-  uint32_t Numbered(std::string line);
-
   std::unordered_map<uint64_t, std::unique_ptr<KnownPlan>> plans_;
   std::unordered_map<uint32_t, uint64_t> newest_;  // program → plan
-  std::unordered_map<std::string, uint32_t> lines_;
   std::map<uint32_t, std::weak_ptr<const Plan>> traced_;  // by op
   uint32_t traced_count_ = 0;
 };

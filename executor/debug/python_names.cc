@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "debug/agent.h"
+#include "debug/made_by.h"
 
 namespace opstep {
 namespace {
@@ -13,10 +14,27 @@ std::atomic<PythonNamesReader> reader{nullptr};
 
 void SetPythonNames(PythonNamesReader read) { reader.store(read); }
 
+PythonNames PythonNames::Running(size_t frame, Of of) {
+  return PythonNames([frame, of]() -> std::vector<PythonName> {
+    const PythonNamesReader read = reader.load();
+    return read ? read(frame, of == Of::kVariablesAndValues) : std::vector<PythonName>();
+  });
+}
+
+PythonNames PythonNames::Made(const Plan& plan, const proto::OpDesc& op, size_t frames,
+                              bool after) {
+  return PythonNames([&plan, &op, frames, after] {
+    std::vector<PythonName> names;
+    for (auto& [name, variable] : NamesAt(plan, op, frames, after))
+      names.push_back({name, plan.program_id, variable});
+    return names;
+  });
+}
+
 void PythonNames::Read() const {
   if (read_) return;
   read_ = true;
-  if (const PythonNamesReader read = reader.load()) names_ = read(of_ == Of::kVariablesAndValues);
+  names_ = reader_();
 }
 
 const std::vector<PythonName>& PythonNames::all() const {

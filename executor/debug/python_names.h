@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/tensor.h"
+#include "plan/plan.h"
 
 namespace opstep {
 
@@ -18,23 +20,29 @@ struct PythonName {
   bool parameter = false;  // a layer keeps it
 };
 
-// What the Python frames of one thread call variables, so that expressions can say it as well. They
-// are read at once by Read, or when the first name is asked for; either on that thread and without
-// any lock, for it may wait for Python's.
+// What one Python frame calls variables, so that expressions can say it as well. Those of a frame
+// that made an op are as they were then; those of a frame that is running are as they are now, and
+// are read when the first name is asked for, on that thread and without any lock, for it may wait
+// for Python's.
 class PythonNames {
  public:
   // Values keep their memory for as long as their names are kept: they are for who looks now.
   enum class Of : uint8_t { kVariables, kVariablesAndValues };
-  explicit PythonNames(Of of = Of::kVariables) : of_(of) {}
+  // Of a frame of the thread that asks: the user's frames are counted from the innermost, 0.
+  static PythonNames Running(size_t frame, Of of);
+  // Of a frame that made the op; see NamesAt.
+  static PythonNames Made(const Plan& plan, const proto::OpDesc& op, size_t frames, bool after);
+
   void Read() const;
-  // The variable, or null. Like a fetch it is found by its name alone, but one of the same program
-  // comes first.
+  // The variable, or null.
   const PythonName* Find(uint32_t program, const std::string& name) const;
-  // Those that the inner frames hide are not among them.
   const std::vector<PythonName>& all() const;
 
  private:
-  Of of_;
+  using Reader = std::function<std::vector<PythonName>()>;
+  explicit PythonNames(Reader reader) : reader_(std::move(reader)) {}
+
+  Reader reader_;
   mutable bool read_ = false;
   mutable std::vector<PythonName> names_;
 };

@@ -125,6 +125,8 @@ class Session final : public Hook,
   bool Holds(const Binding& binding, const FrameView& frame, Request* request);
   void Log(const Binding& binding, const ThreadState& thread, const FrameView& frame);
   void Stop(ThreadState& thread, FrameEditor& frame, Request request);
+  void StopAt(Lock& lock, ThreadState& thread, FrameEditor& frame, proto::Stopped stopped,
+              const Request& request);
   // session_wait.cc
   void Wait(Lock& lock, ThreadState& thread, FrameEditor& frame);
 

@@ -48,6 +48,8 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
   ThreadState& thread = Stopped(wanted.thread());
   const auto unit = wanted.unit() == proto::Resume::OP ? StepUnit::kOp : StepUnit::kLine;
   const int block = static_cast<int>(wanted.block());
+  thread.entering = wanted.mode() == proto::Resume::INTO && unit == StepUnit::kLine && !block &&
+                    thread.at.shown < thread.at.made->size();
   switch (wanted.mode()) {
     case proto::Resume::CONTINUE:
       thread.stepper.Cancel();
@@ -71,6 +73,10 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
       break;
     default:
       Fail("this executor does not know that way of going on");
+  }
+  if (thread.stepper.AfterEveryOp() && !thread.entering) {
+    Know(*thread.plan).after_armed = true;
+    plans_.Watch(*thread.plan, Know(*thread.plan));
   }
   if (thread.stepper.EveryOp(thread.at.run))
     Arm(*thread.plan, Know(*thread.plan));

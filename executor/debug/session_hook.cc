@@ -36,25 +36,39 @@ void Guarded(F&& f) {
   }
 }
 
+std::atomic<RunCallsReader> run_calls{nullptr};
+
+// An op of imperative mode runs each time in other calls than when it was met first.
+std::shared_ptr<const MadeBy> MadeNow(const KnownPlan& known, const OpFacts& facts) {
+  const RunCallsReader read = known.traced ? run_calls.load() : nullptr;
+  if (read && read().size() == facts.made->size()) return std::make_shared<const MadeBy>(read());
+  return facts.made;
+}
+
 Position PositionOf(const ThreadState& thread, const KnownPlan& known, const Activation& where) {
   const OpFacts& facts = known.At(where);
-  Position at{thread.run,  known.depth[where.block],
-              where.block, where.iteration,
-              facts.line,  facts.quiet,
-              0,           {}};
-  if (!known.lines.empty()) {
-    at.call = where.instruction->op_id;
-    at.entries = thread.path.entries();
-  }
+  Position at;
+  at.run = thread.run;
+  at.depth = known.depth[where.block];
+  at.block = where.block;
+  at.iteration = where.iteration;
+  at.quiet = facts.quiet;
+  at.call = known.traced ? where.instruction->op_id : 0;
+  at.made = MadeNow(known, facts);
+  at.shown = at.made->size();
+  at.base = known.traced ? 0 : known.base[where.block];
+  at.goes_on = facts.goes_on;
   return at;
 }
 
-// One number for one entry into a block: all iterations around it count.
-uint64_t EntryKey(const ThreadState& thread, const Activation* where, uint32_t run_start) {
+// One number for one visit to a line: all iterations around it count.
+uint64_t VisitKey(const ThreadState& thread, const Activation* where, uint32_t frames) {
+  const uint64_t visit = frames <= thread.at.made->size() ? (*thread.at.made)[frames - 1].visit : 0;
   uint64_t key = 1469598103934665603u;
   const auto mix = [&key](uint64_t value) { key = (key ^ value) * 1099511628211u; };
+  mix(visit);
+  if (thread.at.call) return key;
   mix(thread.run);
-  mix(run_start);
   for (; where; where = where->parent) {
     mix(static_cast<uint64_t>(where->block));
     mix(where->iteration);
@@ -64,11 +78,15 @@ uint64_t EntryKey(const ThreadState& thread, const Activation* where, uint32_t r
 
 }  // namespace
 
+void SetRunCalls(RunCallsReader read) { run_calls.store(read); }
+
 struct Session::Request {
   std::optional<proto::StopReason> reason;
   std::string message;
   std::vector<uint32_t> breakpoints;
   std::optional<proto::Fault> fault;
+  // How many of the calls that made the op are shown; see Position.
+  std::optional<size_t> shown;
 };
 
 ThreadState& Session::ThisThread() {
@@ -130,11 +148,12 @@ void Session::EnterBlock(const FrameView& frame) {
     Lock lock(mutex_);
     if (!attached_ && !taps_->any()) return;
     std::shared_ptr<PythonNames> python;
-    if (!plans_.Find(frame.plan().id)) {
+    if (IsTraced(frame.plan()) && !plans_.Find(frame.plan().id)) {
       // Conditions may use Python's names: they are bound here, or later by a thread without
       // Python.
       lock.unlock();
-      python = std::make_shared<PythonNames>();
+      python = std::make_shared<PythonNames>(
+          PythonNames::Running(0, PythonNames::Of::kVariables));
       python->Read();
       lock.lock();
       if (!attached_ && !taps_->any()) return;
@@ -143,11 +162,6 @@ void Session::EnterBlock(const FrameView& frame) {
     if (std::exchange(known.stale, false)) Bind(frame.plan(), known);
     if (starts || thread.taps_version != taps_->version()) StartTaps(thread, frame, known);
     if (!attached_) return;
-    if (starts && !known.lines.empty()) {
-      thread.path.Enter(known.lines, frame.plan().desc.blocks(0).ops(0).id());
-    } else if (starts) {
-      thread.path.Leave();
-    }
     Announce(thread);
     thread.at.run = thread.run;
     if (stop_next_ || thread.pause || thread.stepper.EveryOp(thread.run)) Arm(frame.plan(), known);
@@ -159,9 +173,8 @@ void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
                     const FrameView& frame, Request* request) {
   for (const Binding& binding : bindings) {
     uint64_t key = 0;
-    if (binding.once_in_run) {
-      key = binding.lines ? thread.path.entry(binding.lines)
-                          : EntryKey(thread, &frame.top(), binding.run_start);
+    if (binding.once_in_visit) {
+      key = VisitKey(thread, &frame.top(), binding.frames);
       const auto fired = thread.fired.find(binding.breakpoint);
       if (fired != thread.fired.end() && fired->second == key) continue;
     }
@@ -174,13 +187,18 @@ void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
       if (binding.changed && before == now) continue;
     }
     if (binding.condition && !Holds(binding, frame, request)) continue;
-    if (binding.once_in_run) thread.fired[binding.breakpoint] = key;
+    if (binding.once_in_visit) thread.fired[binding.breakpoint] = key;
     if (binding.hits && !binding.hits->Visit()) continue;
     if (binding.log) {
       Log(binding, thread, frame);
       continue;
     }
     request->breakpoints.push_back(binding.breakpoint);
+    // On its line, also where that only calls what made the op.
+    if (binding.frames)
+      request->shown = std::max<size_t>(request->shown.value_or(0), binding.frames);
+    else
+      request->shown = thread.at.made->size();
     if (binding.written && request->message.empty()) {
       request->message = TellWrite(frame, binding.written, before, now);
     }
@@ -236,6 +254,7 @@ void Session::BeforeOp(FrameEditor& frame) {
         request.reason = proto::STOP_CODE;
       } else if (thread.stepper.EndsAt(thread.at)) {
         request.reason = proto::STOP_STEP;
+        request.shown = thread.stepper.ShownAt(thread.at);
       }
     }
     if (work) Visit(work->before, thread, frame, &request);
@@ -275,7 +294,10 @@ void Session::AfterOp(FrameEditor& frame) {
       const KnownPlan& known = Know(frame.plan());
       thread.at = PositionOf(thread, known, frame.top());
       work = known.At(frame.top()).work;
-      if (known.IsLast(frame.top()) && thread.stepper.EndsAfterLast(thread.run)) {
+      if (thread.stepper.EndsAfter(thread.at)) {
+        request.reason = proto::STOP_STEP;
+        request.shown = thread.stepper.ShownAt(thread.at);
+      } else if (known.IsLast(frame.top()) && thread.stepper.EndsAfterLast(thread.run)) {
         request.reason = proto::STOP_STEP;
       }
     }
@@ -294,6 +316,7 @@ void Session::AfterOp(FrameEditor& frame) {
           request.reason = found->reason;
           request.message = std::move(found->message);
           request.fault = std::move(found->fault);
+          request.shown.reset();
         }
       }
       Visit(work->after, thread, frame, &request);
@@ -318,14 +341,16 @@ void Session::OnError(FrameEditor& frame, const Error& error) {
     }
     std::string failure;
     if (!work || !WantsError(frame, work->errors, &failure)) return;
-    Stop(thread, frame, {proto::STOP_ERROR, error.what() + failure, {}, {}});
+    Stop(thread, frame, {proto::STOP_ERROR, error.what() + failure, {}, {}, {}});
   });
 }
 
 void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   if (!MayStop(policy_)) return;
+  const size_t made = thread.at.made->size();
+  thread.at.shown = std::min(request.shown.value_or(made), made);
   proto::Stopped stopped;
-  FillFrames(frame, &stopped);
+  FillFrames(frame, thread.at, &stopped);
   Lock lock(mutex_);
   if (!attached_) return;
   bool gone = false;
@@ -344,11 +369,31 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   if (plans_.traced() > 0) TellTraced();
   thread.stepper.Cancel();
   thread.clean.clear();  // Values may be edited.
+  while (true) {
+    StopAt(lock, thread, frame, stopped, request);
+    if (!std::exchange(thread.entering, false) || !attached_) break;
+    // A step into what the line calls: nothing has run, but the stop is another one.
+    ++thread.at.shown;
+    request = {proto::STOP_STEP, "", {}, {}, {}};
+    stopped = {};
+    lock.unlock();
+    FillFrames(frame, thread.at, &stopped);
+    lock.lock();
+    if (!attached_) return;
+  }
+  // What was tapped meanwhile begins here, not with the next run.
+  if (attached_ && thread.taps_version != taps_->version())
+    StartTaps(thread, frame, Know(frame.plan()));
+}
+
+// Tells of the stop and waits until something lets the thread go.
+void Session::StopAt(Lock& lock, ThreadState& thread, FrameEditor& frame, proto::Stopped stopped,
+                     const Request& request) {
   stopped.set_thread(thread.id);
   stopped.set_stop(++last_stop_);
   stopped.set_reason(*request.reason);
   stopped.set_message(request.message);
-  if (request.fault) *stopped.mutable_fault() = std::move(*request.fault);
+  if (request.fault) *stopped.mutable_fault() = *request.fault;
   thread.stop = stopped;
   thread.stopped = true;
   thread.released = false;
@@ -361,9 +406,6 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   channel_->Write();
   lock.lock();
   Wait(lock, thread, frame);
-  // What was tapped meanwhile begins here, not with the next run.
-  if (attached_ && thread.taps_version != taps_->version())
-    StartTaps(thread, frame, Know(frame.plan()));
 }
 
 }  // namespace opstep

@@ -67,14 +67,16 @@ void Session::Arm(const Plan& plan, KnownPlan& known) {
 }
 
 void Session::DisarmIfIdle() {
-  bool every = stop_next_.has_value(), end = false;
+  bool every = stop_next_.has_value(), end = false, after = false;
   for (const auto& [id, thread] : threads_) {
     every |= thread->pause || thread->stepper.EveryOp(thread->at.run);
     end |= thread->stepper.EndsWithRun(thread->at.run);
+    after |= thread->stepper.AfterEveryOp();
   }
   plans_.ForEach([&](const Plan& plan, KnownPlan& known) {
-    if (known.armed <= every && known.end_watched <= end) return;
+    if (known.armed <= every && known.end_watched <= end && known.after_armed <= after) return;
     known.armed &= every;
+    known.after_armed &= after;
     known.end_watched &= end;
     plans_.Watch(plan, known);
   });

@@ -61,7 +61,7 @@ void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
         thread.answering = epoch == epoch_ ? command.id() : 0;
         thread.cancelled = false;
         lock.unlock();
-        proto::Reply reply = AnswerStopped(command, {frame, thread.cancelled}, ahead);
+        proto::Reply reply = AnswerStopped(command, {frame, thread.at, thread.cancelled}, ahead);
         lock.lock();
         thread.answering = 0;
         if (epoch == epoch_ && connected_) Answer(std::move(reply));

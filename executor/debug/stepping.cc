@@ -1,6 +1,22 @@
 #include "debug/stepping.h"
 
+#include <algorithm>
+
 namespace opstep {
+namespace {
+
+const MadeBy& Made(const Position& at) {
+  static const MadeBy kNone;
+  return at.made ? *at.made : kNone;
+}
+
+// Is the op in the call that the so-many-th frame of the other is in?
+bool InCall(const Position& at, const Position& other, size_t frames) {
+  return frames > 0 && Made(at).size() >= frames && Made(other).size() >= frames &&
+         Made(at)[frames - 1].call == Made(other)[frames - 1].call;
+}
+
+}  // namespace
 
 void Stepper::Start(StepMode mode, StepUnit unit, const Position& from, int block) {
   mode_ = mode;
@@ -9,20 +25,19 @@ void Stepper::Start(StepMode mode, StepUnit unit, const Position& from, int bloc
   block_ = block;
 }
 
+bool Stepper::Within(const Position& at, size_t frames) const {
+  return frames > 0 && Made(at).size() >= frames && Made(from_).size() >= frames &&
+         Made(at)[frames - 1] == Made(from_)[frames - 1];
+}
+
 // From one op in imperative mode to another one: steps are those of Python's own debuggers.
 bool Stepper::EndsAtCall(const Position& at) const {
-  const size_t depth = from_.entries.size();
-  // Is it still in what the outer lines of the stack began?
-  const auto within = [&](size_t lines) {
-    return lines > 0 && at.entries.size() >= lines &&
-           at.entries[lines - 1] == from_.entries[lines - 1];
-  };
   // Out of the function, and through all that other programs do meanwhile.
   if (mode_ == StepMode::kOut || mode_ == StepMode::kRun)
-    return at.call && depth > 1 && (!within(depth - 1) || at.entries.size() < depth);
+    return at.call && from_.shown > 1 && !InCall(at, from_, from_.shown);
   if (mode_ == StepMode::kIteration) return at.call == from_.call;
   if (!at.call || unit_ == StepUnit::kOp) return true;
-  return mode_ == StepMode::kOver ? !within(depth) : at.entries != from_.entries;
+  return mode_ == StepMode::kOver ? !Within(at, from_.shown) : Made(at) != Made(from_);
 }
 
 bool Stepper::EndsAt(const Position& at) const {
@@ -32,7 +47,8 @@ bool Stepper::EndsAt(const Position& at) const {
   if (at.run != from_.run) return !from_.call || EndsAtCall(at);
   switch (mode_) {
     case StepMode::kOut:
-      return at.depth < from_.depth && !at.quiet;
+      if (at.quiet || at.depth > from_.depth) return false;
+      return LeavesFunction() ? !InCall(at, from_, from_.shown) : at.depth < from_.depth;
     case StepMode::kOver:
       if (at.depth > from_.depth) return false;
       break;
@@ -51,8 +67,28 @@ bool Stepper::EndsAt(const Position& at) const {
   if (at.quiet) return false;
   // Going down into a body, up out of it, or around it once more leaves the line even if every
   // op there was made on it.
-  return at.line != from_.line || at.depth != from_.depth || at.block != from_.block ||
-         at.iteration != from_.iteration;
+  if (at.depth != from_.depth || at.block != from_.block || at.iteration != from_.iteration)
+    return true;
+  return mode_ == StepMode::kOver ? !Within(at, from_.shown) : Made(at) != Made(from_);
+}
+
+bool Stepper::EndsAfter(const Position& at) const {
+  return LeavesFunction() && !from_.call && at.run == from_.run && !at.quiet &&
+         at.depth <= from_.depth && InCall(at, from_, from_.shown) && at.goes_on < from_.shown;
+}
+
+size_t Stepper::ShownAt(const Position& at) const {
+  const size_t all = Made(at).size();
+  if (unit_ == StepUnit::kOp || !active()) return all;
+  const bool same_run = at.run == from_.run || (at.call && from_.call);
+  size_t shown = 1 + (same_run ? SameVisits(Made(at), Made(from_)) : 0);
+  // What was the same frame may be that of another iteration.
+  if (at.depth > 0 && (at.block != from_.block || at.iteration != from_.iteration))
+    shown = std::min(shown, at.base);
+  // Out of a function that was called twice on a line: it goes to the line.
+  if (LeavesFunction()) shown = std::min(shown, from_.shown - 1);
+  if (at.call && !from_.call) shown = all;
+  return std::min(std::max(shown, std::max<size_t>(at.base, 1)), all);
 }
 
 }  // namespace opstep

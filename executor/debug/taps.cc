@@ -222,7 +222,8 @@ void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan
                   const Instruction& instruction, KnownPlan& known) {
   const proto::Tap& spec = entry.tap->spec;
   const auto bind = [&](const proto::Expr& expr) {
-    return Expression::Bind(expr, plan, block, instruction.op, known.python.get());
+    const PythonNames names = known.NamesAt(plan, *instruction.op);
+    return Expression::Bind(expr, plan, block, instruction.op, &names);
   };
   TapBinding made;
   made.tap = entry.tap;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "debug.pb.h"
-#include "debug/call_path.h"
 #include "debug/data_watch.h"
 #include "debug/plans.h"
 #include "debug/stepping.h"
@@ -41,8 +40,6 @@ struct ThreadState {
   std::map<std::pair<const Instruction*, uint32_t>, Content> contents;
   // Where each line breakpoint stopped last: the entry into a block and a run of ops, as a number.
   std::unordered_map<uint32_t, uint64_t> fired;
-  // In imperative mode.
-  CallPath path;
 
   // Guarded by the session's lock.
   uint64_t tapped = 0;                    // the plan whose run a tap looks at, 0: none
@@ -51,6 +48,8 @@ struct ThreadState {
   Stepper stepper;
   bool pause = false;
   Position at;
+  // The next frame of those that made the op is to be entered: no op runs for that.
+  bool entering = false;
   bool stopped = false;
   bool released = false;
   proto::Stopped stop;                                   // what was told of it

@@ -10,6 +10,7 @@ proto::ProgramDesc Extract(const proto::ProgramDesc& program, int block) {
   part.set_name(program.name());
   *part.mutable_strings() = program.strings();
   *part.mutable_frames() = program.frames();
+  *part.mutable_names() = program.names();
   part.set_next_op_id(program.next_op_id());
   // A parent comes before its children.
   std::unordered_map<int, int> index;

@@ -53,6 +53,7 @@ std::string Program::Serialize() const { return desc_.SerializeAsString(); }
 
 void Program::Restore(const proto::ProgramDesc& earlier) {
   ++version_;
+  ++restored_;
   desc_ = earlier;
   Index();
 }
@@ -191,6 +192,18 @@ SourceFrame Program::frame(uint32_t index) const {
   return {desc_.strings(frame.file()), desc_.strings(frame.function()), frame.line()};
 }
 
+void Program::AddNames(uint32_t call, uint32_t op, const std::vector<NamedVariable>& names) {
+  proto::NameChange& change = *desc_.add_names();
+  change.set_call(call);
+  change.set_op(op);
+  for (const NamedVariable& named : names) {
+    proto::Naming& added = *change.add_names();
+    added.set_name(InternString(named.name));
+    if (!named.variable.empty()) added.set_variable(InternString(named.variable) + 1);
+    added.set_assigned(named.assigned);
+  }
+}
+
 std::string Program::Where(const proto::OpDesc& op) const {
   if (op.stack().empty()) return "";
   const SourceFrame made = frame(op.stack(0));
@@ -200,6 +213,12 @@ std::string Program::Where(const proto::OpDesc& op) const {
 std::string Program::Place(const proto::OpDesc& op) const {
   const std::string where = Where(op);
   return Cat(" (", where, where.empty() ? "" : ", ", "op #", op.id(), " ", op.name(), ")");
+}
+
+void CopyMadeBy(const proto::OpDesc& from, proto::OpDesc& to) {
+  *to.mutable_stack() = from.stack();
+  *to.mutable_calls() = from.calls();
+  *to.mutable_visits() = from.visits();
 }
 
 VarType TypeOf(const proto::VarDesc& var) {

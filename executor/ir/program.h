@@ -20,6 +20,14 @@ struct SourceFrame {
   uint32_t line = 0;
 };
 
+// A name in Python code that came to hold a variable, or none of the program's: then `variable` is
+// empty.
+struct NamedVariable {
+  std::string name;
+  std::string variable;
+  bool assigned = false;  // see Naming
+};
+
 // A ProgramDesc with the indexes that make it quick to build and to read. Built by one thread;
 // compiled plans keep a copy of what they need, so it may grow between runs.
 class Program {
@@ -47,6 +55,8 @@ class Program {
   void set_owner(uint64_t owner) { owner_.store(owner, std::memory_order_relaxed); }
   uint64_t OwnerOf(const std::string& name) const;
   void SetOwnerOf(const std::string& name, uint64_t owner);
+  // Rises when ops were taken back.
+  uint32_t restored() const { return restored_; }
   // How often it has run.
   std::atomic<uint64_t>& runs() const { return runs_; }
 
@@ -73,6 +83,8 @@ class Program {
   // Index of the frame in desc().frames.
   uint32_t InternFrame(const SourceFrame& frame);
   SourceFrame frame(uint32_t index) const;
+  // What has changed in a Python call before the op (see NameChange).
+  void AddNames(uint32_t call, uint32_t op, const std::vector<NamedVariable>& names);
   // The line that made the op, "train.py:41" or "" when it has none.
   std::string Where(const proto::OpDesc& op) const;
   // " (train.py:41, op #12 fc_0.matmul)", for the end of error sentences.
@@ -86,6 +98,7 @@ class Program {
   proto::ProgramDesc desc_;
   uint32_t id_;
   uint32_t version_ = 0;
+  uint32_t restored_ = 0;
   mutable std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> owner_{0};
   std::unordered_map<std::string, uint64_t> owners_;
@@ -95,6 +108,13 @@ class Program {
   std::unordered_map<uint64_t, uint32_t> frames_;
 };
 
+// A call or a visit is known by the first op that was made in it, and the place of its frame in that
+// op's stack.
+constexpr uint32_t kMostFrames = 128;
+constexpr uint32_t CallNumber(uint32_t op, uint32_t frame) { return op * kMostFrames + frame; }
+constexpr uint32_t FirstOpOf(uint32_t call) { return call / kMostFrames; }
+// Gives an op the lines, calls and visits of another one of the same program.
+void CopyMadeBy(const proto::OpDesc& from, proto::OpDesc& to);
 VarType TypeOf(const proto::VarDesc& var);
 void SetType(proto::VarDesc& var, const VarType& type);
 std::string GradName(std::string_view name);

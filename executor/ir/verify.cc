@@ -26,6 +26,12 @@ class Verifier {
       Require(HasString(frame.file()) && HasString(frame.function()), "frame-index",
               "a source frame points outside the table of strings");
     }
+    for (const proto::NameChange& change : program_.names()) {
+      for (const proto::Naming& named : change.names()) {
+        Require(HasString(named.name()) && (!named.variable() || HasString(named.variable() - 1)),
+                "name-index", "a Python name points outside the table of strings");
+      }
+    }
     vars_.resize(program_.blocks_size());
     depth_.resize(program_.blocks_size());
     for (block_ = 0; block_ < program_.blocks_size(); ++block_) BlockVars(program_.blocks(block_));
@@ -129,6 +135,9 @@ class Verifier {
       Require(frame < static_cast<uint32_t>(program_.frames_size()), "frame-index",
               "its stack points outside the table of frames");
     }
+    const auto fits = [&op](int numbers) { return numbers == 0 || numbers == op.stack_size(); };
+    Require(fits(op.calls_size()) && fits(op.visits_size()), "call-numbers",
+            "it has calls or visits for another number of frames than its stack has");
     const OpSchema* schema = schemas_(op.type());
     Require(schema != nullptr, "op-type", "there is no op type '", op.type(), "'");
     Attrs(op, *schema);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -121,6 +122,7 @@ class Block:
     def __init__(self, program: Program, index: int) -> None:
         self.program = program
         self.index = index
+        self._program_id: int = program._core.id
         self._known: dict[str, Variable] = {}
 
     def __index__(self) -> int:
@@ -324,8 +326,7 @@ class Program:
         self._seeds_given = 0
         # What Python code its reader ops read from.
         self._readers: list[object] = []
-        # What objects of opstep.imperative.Layer are in it.
-        self._layers: Any = None
+        self._layers_here: Any = None
         # Where it finds its values when a run is given no scope.
         self._scope: Scope | None = None
         # opstep.debug.breakpoint() was called: the next op stops an attached debugger.
@@ -336,6 +337,21 @@ class Program:
     @property
     def name(self) -> str:
         return self._core.name
+
+    @property
+    def _layers(self) -> Any:
+        """What objects of opstep.imperative.Layer are in it."""
+        return self._layers_here
+
+    @_layers.setter
+    def _layers(self, layers: Any) -> None:
+        if layers is None and self._layers_here is None:
+            return
+        if self._layers_here is None:
+            weakref.finalize(self, _core.drop_layer_values, self._core.id)
+        self._layers_here = layers
+        # A debugger finds the names of their values there.
+        _core.set_layer_values(self._core.id, {} if layers is None else layers.values)
 
     @property
     def blocks(self) -> list[Block]:

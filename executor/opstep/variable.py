@@ -28,11 +28,13 @@ class SequenceLevel(NamedTuple):
 class Variable(Operators):
     """A tensor that will be there when the program runs."""
 
-    __slots__ = ("__weakref__", "block", "name")
+    # A debugger reads them where they lie.
+    __slots__ = ("__weakref__", "_program_id", "block", "name")
 
     def __init__(self, block: Block, name: str) -> None:
         self.block = block
         self.name = name
+        self._program_id = block._program_id
 
     @property
     def program(self) -> Program:

@@ -38,14 +38,15 @@ const proto::OpDesc& WriterOf(const Program& program, int block, const std::stri
   Fail("no op computes '", loss, "'");
 }
 
-void AddSeed(Program& program, int block, const std::string& loss, const VarType& type) {
+void AddSeed(Program& program, int block, const std::string& loss, const VarType& type,
+             const proto::OpDesc* made_by) {
   const proto::OpDesc& writer = WriterOf(program, block, loss);
   const OpSchema& fill = GetOp(OpRole::kFill).schema;
   proto::OpDesc op;
   op.set_type(fill.type);
   op.set_name(program.UniqueOpName(writer.name() + ".grad_seed"));
   op.set_forward_op(writer.id());
-  *op.mutable_stack() = writer.stack();
+  CopyMadeBy(made_by != nullptr ? *made_by : writer, op);
   *op.add_attrs() = DTypeAttr("dtype", type.dtype);
   *op.add_attrs() = IntsAttr("shape", {type.dims.begin(), type.dims.end()});
   *op.add_attrs() = FloatAttr("value", 1.0);
@@ -74,7 +75,7 @@ std::string GradientOf(const Program& program, int block, BlockGradient& pass,
 }
 
 Gradients Append(Program& program, int block, const std::string& loss,
-                 const std::vector<std::string>& wanted) {
+                 const std::vector<std::string>& wanted, const proto::OpDesc* made_by) {
   const VarType type = CheckLoss(program, block, loss);
   std::vector<std::string> names = wanted;
   if (wanted.empty()) {
@@ -87,7 +88,7 @@ Gradients Append(Program& program, int block, const std::string& loss,
   for (const std::string& name : names) {
     for (int v = 0; v <= pass.FinalVersion(name); ++v) sources.insert({name, v});
   }
-  AddSeed(program, block, loss, type);
+  AddSeed(program, block, loss, type, made_by);
   pass.Run({{loss, GradName(loss)}}, sources);
   Gradients result;
   for (const std::string& name : names) {
@@ -109,10 +110,10 @@ Gradients Append(Program& program, int block, const std::string& loss,
 }  // namespace
 
 Gradients AppendBackward(Program& program, int block, const std::string& loss,
-                         const std::vector<std::string>& wanted) {
+                         const std::vector<std::string>& wanted, const proto::OpDesc* made_by) {
   const proto::ProgramDesc before = program.desc();
   try {
-    return Append(program, block, loss, wanted);
+    return Append(program, block, loss, wanted, made_by);
   } catch (...) {
     program.Restore(before);
     throw;

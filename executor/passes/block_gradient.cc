@@ -264,7 +264,7 @@ proto::OpDesc BlockGradient::MakeOp(const proto::OpDesc& forward, std::string ty
   op.set_type(std::move(type));
   op.set_name(program_.UniqueOpName(name));
   op.set_forward_op(forward.id());
-  *op.mutable_stack() = forward.stack();
+  CopyMadeBy(forward, op);
   return op;
 }
 

@@ -1,6 +1,7 @@
 #include "passes/join.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -37,6 +38,8 @@ bool Same(const Program& a, const proto::OpDesc& x, const Program& b, const prot
     text.clear_id();
     text.clear_forward_op();
     text.clear_stack();
+    text.clear_calls();
+    text.clear_visits();
     text.clear_attrs();
     for (const proto::Attr& attr : op.attrs()) {
       if (!IsBlock(attr)) *text.add_attrs() = attr;
@@ -88,6 +91,7 @@ class Joiner {
         AddOp(0, options_.block, op);
       }
     }
+    AddNames();
   }
 
   // What the variable that `block` of the added program calls `name` is called now.
@@ -233,6 +237,32 @@ class Joiner {
     to.clear_stack();
     for (const uint32_t index : from.stack())
       to.add_stack(program_.InternFrame(added_.frame(index)));
+    to.clear_calls();
+    to.clear_visits();
+    // What is new here begins with this op.
+    const auto number = [&](std::unordered_map<uint32_t, uint32_t>& numbers, uint32_t old, int at) {
+      const uint32_t made = CallNumber(program_.desc().next_op_id(), static_cast<uint32_t>(at));
+      return numbers.try_emplace(old, made).first->second;
+    };
+    for (int i = 0; i < from.calls_size(); ++i) to.add_calls(number(calls_, from.calls(i), i));
+    for (int i = 0; i < from.visits_size(); ++i) to.add_visits(number(visits_, from.visits(i), i));
+  }
+
+  // What Python code called the variables that came along.
+  void AddNames() {
+    const std::map<uint32_t, uint32_t> ids(ids_.begin(), ids_.end());
+    for (const proto::NameChange& change : added_.desc().names()) {
+      const auto call = calls_.find(change.call());
+      const auto op = ids.lower_bound(change.op());
+      if (call == calls_.end() || op == ids.end()) continue;
+      std::vector<NamedVariable> names;
+      for (const proto::Naming& named : change.names()) {
+        const std::string variable =
+            named.variable() ? NameOf(0, added_.desc().strings(named.variable() - 1)) : "";
+        names.push_back({added_.desc().strings(named.name()), variable, named.assigned()});
+      }
+      program_.AddNames(call->second, op->second, names);
+    }
   }
 
   // Copies an op of block `from` of the added program, and its blocks, to the end of block `to`.
@@ -282,8 +312,8 @@ class Joiner {
   // Of the added program's block 0: what a variable is called now, and which were there.
   std::unordered_map<std::string, std::string> names_;
   std::unordered_set<std::string> there_;
-  // Of the added program's ops.
-  std::unordered_map<uint32_t, uint32_t> ids_;
+  // Of the added program's ops, and of the calls and visits that made them.
+  std::unordered_map<uint32_t, uint32_t> ids_, calls_, visits_;
 };
 
 }  // namespace

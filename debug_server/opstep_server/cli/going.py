@@ -55,7 +55,7 @@ async def finish(session: Session, args: str) -> None:
     modes: dict[str, ResumeMode] = {"": "out", "iteration": "iteration", "run": "run"}
     if args not in modes:
         raise DebuggerError("write 'finish', 'finish iteration' or 'finish run'")
-    await _step(session, "", modes[args], "op")
+    await _step(session, "", modes[args], "line")
 
 
 async def return_(session: Session, args: str) -> None:

@@ -11,12 +11,9 @@ _SEE = "'info locals' and 'info vars' show those that are here"
 
 
 def frame(session: Session) -> int:
-    """The frame that values are looked at from: for one of Python's that of the run it led to."""
-    frames = session.stop[1].frames
-    index = session.frame
-    while index > 0 and frames[index].kind == pb.StackFrame.PYTHON:
-        index -= 1
-    return index
+    """The frame that values are looked at from."""
+    session.stop  # noqa: B018  # Raises when there are no frames.
+    return session.frame
 
 
 def op(session: Session) -> pb.OpInfo:

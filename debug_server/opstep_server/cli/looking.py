@@ -164,13 +164,17 @@ def _blocks(session: Session) -> Iterator[tuple[int, str]]:
     frames = session.stop[1].frames
     first = in_view.frame(session)
     yield first, "the block"
-    # The frame of an op and that of its block are in the same block.
-    start = first + 1 if frames[first].kind != pb.StackFrame.OP else first + 2
-    for index in range(start, len(frames)):
+    # The frame of an op, those that made it and that of its block are in the same block.
+    same = frames[first].kind in (pb.StackFrame.OP, pb.StackFrame.MADE)
+    for index in range(first + 1, len(frames)):
         frame = frames[index]
-        if frame.kind == pb.StackFrame.BLOCK:
+        if frame.kind not in (pb.StackFrame.BLOCK, pb.StackFrame.RUN):
+            continue
+        if same:
+            same = False
+        elif frame.kind == pb.StackFrame.BLOCK:
             yield index, f"the block around it, of #{frame.op.id} {frame.op.name}"
-        elif frame.kind == pb.StackFrame.RUN:
+        else:
             yield index, "the outermost block"
 
 

@@ -142,6 +142,8 @@ def frame_line(frame: pb.StackFrame) -> str:
         text = f"block of #{frame.op.id} {frame.op.name}, iteration {frame.iteration}"
     elif frame.kind == pb.StackFrame.RUN:
         text = f"run {frame.step} of {frame.program_name}"
+    elif frame.kind == pb.StackFrame.MADE:
+        text = f"made in {frame.function}"
     else:
         text = f"python {frame.function}"
     return f"{text}, {path(frame.file)}:{frame.line}" if frame.file else text

@@ -95,9 +95,8 @@ class Inspection:
             ref = FrameRef(self._session.stops.newest(), 0)
         else:
             ref = self._session.stops.frame(handle)
-        python = ref.frame is not None and ref.frame.kind == pb.StackFrame.PYTHON
-        if ref.index is None or python:
-            raise RequestError("a Python frame has no tensors: choose the op, a block or the run")
+        if ref.index is None:
+            raise RequestError("this is no frame: choose one of those above or below it")
         return ref, ref.index
 
     async def variable_of(self, name: str, reference: int | None, frame: int | None) -> str:

@@ -1,5 +1,5 @@
-"""A stop's stack as clients see it: the op, the lines that led to its making, its blocks, the run,
-a border, the Python frames."""
+"""A stop's stack as clients see it: the op, the calls that made it, its blocks, the run, a border,
+the Python frames."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def frame_title(frame: pb.StackFrame) -> str:
         return f"{frame.op.name} body, iteration {frame.iteration}"
     if frame.kind == pb.StackFrame.RUN:
         return f"run {frame.step} of {frame.program_name}"
+    if frame.kind == pb.StackFrame.MADE:
+        return f"made in {frame.function}"
     return frame.function or "<module>"
 
 
@@ -41,12 +43,6 @@ def creation_stack(op: pb.OpInfo) -> str:
     """As Python prints a traceback: the innermost line last."""
     lines = (f'  File "{at.file}", line {at.line}, in {at.function}' for at in reversed(op.stack))
     return "\n".join(lines)
-
-
-def _made_now(stopped: pb.Stopped) -> bool:
-    """Was the op made where Python is, as in imperative mode? That is shown anyway."""
-    python = [(f.file, f.line) for f in stopped.frames if f.kind == pb.StackFrame.PYTHON]
-    return python == [(line.file, line.line) for line in stopped.frames[0].op.stack]
 
 
 class StackView:
@@ -65,22 +61,7 @@ class StackView:
                         stop.frames.append(self._border(stop))
                         in_python = True
                 stop.frames.append(self._frame(stop, index, frame))
-                if frame.kind == pb.StackFrame.OP and not _made_now(stop.stopped):
-                    # Its own line is the innermost of them.
-                    stop.frames += [self._creation(stop, index, at) for at in frame.op.stack[1:]]
         return stop.frames
-
-    def _creation(self, stop: Stop, index: int, at: pb.SourceLine) -> types.StackFrame:
-        """A line that led to the op's making; what can be looked at there is the op."""
-        client = self._session.client
-        return {
-            "id": self._session.stops.frames.add(stop.thread.id, FrameRef(stop, index)),
-            "name": f"made in {at.function}",
-            "source": _source(at.file),
-            "line": client.line(at.line),
-            "column": client.first_column,
-            "presentationHint": "subtle",
-        }
 
     def _border(self, stop: Stop) -> types.StackFrame:
         handle = self._session.stops.frames.add(stop.thread.id, FrameRef(stop, None))
@@ -107,7 +88,7 @@ class StackView:
             shown["line"] = client.line(line)
             shown["column"] = client.first_column
         executor = stop.thread.executor.id
-        if frame.kind in (pb.StackFrame.OP, pb.StackFrame.BLOCK) and frame.op.listing_line:
+        if frame.kind not in (pb.StackFrame.RUN, pb.StackFrame.PYTHON) and frame.op.listing_line:
             at = address(executor, frame.program, frame.op.listing_line)
             shown["instructionPointerReference"] = f"{at:#x}"
         if frame.kind != pb.StackFrame.PYTHON:

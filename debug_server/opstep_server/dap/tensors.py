@@ -164,10 +164,7 @@ class Tensors:
         handle = arguments.optional_integer("frameId")
         stops = self._session.stops
         ref = FrameRef(stops.newest(), 0) if handle is None else stops.frame(handle)
-        # From a Python frame one looks at the op that it led to: its names mean the same there.
-        frame = ref.frame
-        index = ref.index if frame is not None and frame.kind != pb.StackFrame.PYTHON else 0
-        return _Look(self._session, ref.stop.thread.id, index or 0, Subject(text, "", ()))
+        return _Look(self._session, ref.stop.thread.id, ref.index or 0, Subject(text, "", ()))
 
     async def _look(self, arguments: Arguments) -> _Look:
         text = arguments.string("expression").strip()

@@ -18,6 +18,8 @@ namespace py = pybind11;
 void BindErrors(py::module_& m);
 void BindStack(py::module_& m);
 void BindNames(py::module_& m);
+void BindFrameNames(py::module_& m);
+void BindCalls(py::module_& m);
 void BindProgram(py::module_& m);
 void BindOps(py::module_& m);
 void BindScope(py::module_& m);
@@ -86,6 +88,8 @@ std::vector<SourceFrame> UserStack();
 std::vector<py::object> UserFrames();
 // The same as indexes of the program's frames.
 void SetUserStack(Program& program, proto::OpDesc& op);
+// calls.cc: that stack, with its calls and visits, and what Python's names hold there now.
+void SetMadeBy(Program& program, proto::OpDesc& op);
 // A number that is the same whenever those frames are at the same places of their code.
 uint64_t UserStackNumber();
 // " (train.py:41)", for the end of error sentences.

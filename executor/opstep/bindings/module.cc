@@ -6,6 +6,8 @@ PYBIND11_MODULE(_core, m) {
   BindErrors(m);
   BindStack(m);
   BindNames(m);
+  BindFrameNames(m);
+  BindCalls(m);
   BindProgram(m);
   BindOps(m);
   BindScope(m);

@@ -39,7 +39,7 @@ uint32_t Append(Program& program, int block, const std::string& type, const std:
   op.set_type(type);
   op.set_name(name);
   op.set_stop(stop);
-  SetUserStack(program, op);
+  SetMadeBy(program, op);
   try {
     const OpSchema& schema = GetOp(type).schema;
     AddSlots(inputs, *op.mutable_inputs());
@@ -282,7 +282,7 @@ std::vector<std::string> OnceFlags(const Program& program) {
 
 std::shared_ptr<Program> Merged(const Program& program, const Program& startup, std::string name) {
   std::shared_ptr<Program> made = FromDesc(program.desc(), program.name());
-  SetUserStack(*made, *made->MutableOp(Merge(*made, startup)));
+  SetMadeBy(*made, *made->MutableOp(Merge(*made, startup)));
   made->set_name(std::move(name));
   return made;
 }
@@ -388,7 +388,9 @@ void BindProgram(py::module_& m) {
       .def("join_into", &JoinInto)
       .def("append_backward",
            [](P& p, int block, const std::string& loss, const std::vector<std::string>& wanted) {
-             return AppendBackward(p, CheckBlock(p, block), loss, wanted);
+             proto::OpDesc here;
+             SetMadeBy(p, here);
+             return AppendBackward(p, CheckBlock(p, block), loss, wanted, &here);
            });
 }
 

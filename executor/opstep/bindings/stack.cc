@@ -5,26 +5,17 @@
 #include <memory_resource>
 #include <unordered_map>
 
-#include "opstep/bindings/bindings.h"
+#include "opstep/bindings/frames.h"
 
 namespace opstep::python {
 namespace {
 
-constexpr size_t kMaxFrames = 100;
 // Code that is run once and thrown away (notebook cells) must not pile up.
 constexpr size_t kMaxCode = 8192;
 constexpr size_t kMaxPrograms = 64;
 constexpr size_t kMaxCalls = 65536;
 // Of all frames, also of those that are not the user's.
-constexpr size_t kMaxWalk = 4 * kMaxFrames;
-
-struct Code {
-  py::object keep;      // the key is its address
-  uint32_t number = 0;  // never used again
-  bool user = false;
-  std::string file;
-  std::string function;
-};
+constexpr size_t kMaxWalk = 400;
 
 // All of these are leaked: Python objects must not be released after the interpreter has ended.
 std::unordered_map<PyCodeObject*, Code>& Cache() {
@@ -100,7 +91,9 @@ std::string ToText(const py::object& text) {
   return py::reinterpret_steal<py::bytes>(bytes);
 }
 
-const Code& Look(PyCodeObject* code) {
+}  // namespace
+
+const Code& LookAt(PyCodeObject* code) {
   auto& cache = Cache();
   if (const auto it = cache.find(code); it != cache.end()) return it->second;
   if (cache.size() >= kMaxCode) ForgetCode();
@@ -122,63 +115,51 @@ const Code& Look(PyCodeObject* code) {
   return cache.emplace(code, std::move(entry)).first->second;
 }
 
-// Where in its code a frame is: Python knows that at once, but must search for the line.
+uint64_t CodesForgotten() { return forgotten; }
+
 uint32_t PlaceIn(PyFrameObject* frame) {
 #if PY_VERSION_HEX >= 0x030b0000
   return static_cast<uint32_t>(PyFrame_GetLasti(frame));
 #else
-  return static_cast<uint32_t>(PyFrame_GetLineNumber(frame));
+  static PyObject* const kPlace = PyUnicode_InternFromString("f_lasti");
+  return py::handle(reinterpret_cast<PyObject*>(frame)).attr(py::handle(kPlace)).cast<uint32_t>();
 #endif
 }
 
-uint32_t LineOf(PyFrameObject* frame) {
-  return static_cast<uint32_t>(PyFrame_GetLineNumber(frame));
+uint32_t LineAt(const Code& code, PyFrameObject* frame, uint32_t place) {
+  const auto [it, added] = code.lines.try_emplace(place);
+  if (added) it->second = static_cast<uint32_t>(PyFrame_GetLineNumber(frame));
+  return it->second;
 }
-
-// Calls visit(code, frame) for each of the user's frames, innermost first.
-template <typename Visit>
-void ForEachUserFrame(Visit visit) {
-  size_t count = 0;
-  PyFrameObject* top = PyEval_GetFrame();
-  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(top));
-  while (frame && count < kMaxFrames) {
-    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    PyCodeObject* code = PyFrame_GetCode(raw);
-    const Code& known = Look(code);
-    Py_DECREF(code);
-    if (known.user) {
-      visit(known, raw);
-      ++count;
-    }
-    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
-  }
-}
-
-}  // namespace
 
 std::vector<SourceFrame> UserStack() {
   std::vector<SourceFrame> stack;
-  ForEachUserFrame([&](const Code& code, PyFrameObject* frame) {
-    stack.push_back({code.file, code.function, LineOf(frame)});
+  ForEachUserFrame([&](const Code& code, PyFrameObject* frame, PyFrameObject*) {
+    stack.push_back({code.file, code.function, LineAt(code, frame, PlaceIn(frame))});
   });
   return stack;
 }
 
 std::vector<py::object> UserFrames() {
   std::vector<py::object> frames;
-  ForEachUserFrame([&](const Code&, PyFrameObject* frame) {
+  ForEachUserFrame([&](const Code&, PyFrameObject* frame, PyFrameObject*) {
     frames.push_back(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(frame)));
   });
   return frames;
 }
 
-void SetUserStack(Program& program, proto::OpDesc& op) {
+uint32_t FrameIndex(Program& program, const Code& code, uint32_t place, uint32_t line) {
   if (Interned().size() >= kMaxPrograms) Interned().clear();
   FrameIndexes& known = Interned()[program.id()];
-  ForEachUserFrame([&](const Code& code, PyFrameObject* frame) {
-    const auto [it, added] = known.try_emplace(uint64_t{code.number} << 32 | PlaceIn(frame));
-    if (added) it->second = program.InternFrame({code.file, code.function, LineOf(frame)});
-    op.add_stack(it->second);
+  const auto [it, added] = known.try_emplace(uint64_t{code.number} << 32 | place);
+  if (added) it->second = program.InternFrame({code.file, code.function, line});
+  return it->second;
+}
+
+void SetUserStack(Program& program, proto::OpDesc& op) {
+  ForEachUserFrame([&](const Code& code, PyFrameObject* frame, PyFrameObject*) {
+    const uint32_t place = PlaceIn(frame);
+    op.add_stack(FrameIndex(program, code, place, LineAt(code, frame, place)));
   });
 }
 
@@ -222,11 +203,11 @@ uint64_t UserStackNumber() {
   for (size_t i = 0; i < walk.size(); ++i) {
     const auto [code, place] = walk[walk.size() - 1 - i];
     if (i == seen.size()) {
-      const Code& known = Look(code);
+      const Code& known = LookAt(code);
       seen.push_back({code, known.number, place, known.user, 0});
       same = false;
     } else if (Seen& last = seen[i]; last.code != code) {
-      const Code& known = Look(code);
+      const Code& known = LookAt(code);
       last = {code, known.number, place, known.user, 0};
       same = false;
     } else if (last.user && last.place != place) {

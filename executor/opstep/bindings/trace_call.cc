@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <memory_resource>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "debug/doorbell.h"
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
+#include "opstep/bindings/calls.h"
 #include "opstep/bindings/trace_key.h"
 #include "opstep/bindings/values.h"
 #include "runtime/hook_state.h"
@@ -270,6 +272,8 @@ class Call {
       ~Back() { running = running->before; }
     } back;
     running = &now;
+    std::optional<RunCalls> calls;
+    if (hook_there.load(std::memory_order_relaxed)) calls.emplace();
     const bool record = ThisThread().recording;
     DoorbellAfterFork();
     if (op->brief && !hook_there.load(std::memory_order_relaxed)) {

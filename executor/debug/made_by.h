@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace opstep {
+
+// Of one Python frame that led to an op: the call of its function, and the execution of its line in
+// that call. Numbers that mean nothing but that they are the same or not.
+struct CallVisit {
+  uint64_t call = 0;
+  uint64_t visit = 0;
+  bool operator==(const CallVisit&) const = default;
+};
+
+// Of all frames of an op's stack, outermost first. Empty for an op that has no line.
+using MadeBy = std::vector<CallVisit>;
+
+// Those of a gradient differ from those of its forward op.
+MadeBy MadeByOf(const Plan& plan, const proto::OpDesc& op);
+
+// How many frames, from the outermost, are in the same execution of their line, or in the same
+// call.
+size_t SameVisits(const MadeBy& a, const MadeBy& b);
+size_t SameCalls(const MadeBy& a, const MadeBy& b);
+
+// What the names in one of those frames held when the op was made: (name, variable). `frames`: the
+// frame's number from the outermost, from 1. With `after` also what its line assigned, as far as the
+// op has written it. A name that was assigned later, and only once, is there too.
+std::vector<std::pair<std::string, std::string>> NamesAt(const Plan& plan, const proto::OpDesc& op,
+                                                         size_t frames, bool after);
+
+// The variables that a name has held anywhere in the program.
+std::vector<std::string> VariablesNamed(const proto::ProgramDesc& program, const std::string& name);
+
+}  // namespace opstep

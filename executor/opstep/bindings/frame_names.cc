@@ -1,0 +1,173 @@
+#include "opstep/bindings/frame_names.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+
+#include "opstep/bindings/calls.h"
+#include "opstep/bindings/values.h"
+
+namespace opstep::python {
+namespace {
+
+// Plain objects inside each other: self.decoder.attention.w.
+constexpr size_t kMostObjects = 4;
+
+// The classes opstep.Variable and opstep.imperative.Layer. Leaked: Python objects must not be
+// released after the interpreter has ended.
+struct Types {
+  py::object variable, layer;
+  Py_ssize_t name_at = 0, program_at = 0;  // in a variable
+};
+Types& Known() {
+  static auto* types = new Types;
+  return *types;
+}
+
+bool IsA(PyObject* value, const py::object& type) {
+  return type && PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
+// Of a class that was written in Python and finds attributes in the usual way.
+bool IsPlainObject(PyObject* value) {
+  return Py_TYPE(value)->tp_getattro == PyObject_GenericGetAttr && !PyType_Check(value) &&
+         !PyModule_Check(value);
+}
+
+Py_ssize_t OffsetOf(const py::object& type, const char* slot) {
+  const py::object member = type.attr(slot);
+  OPSTEP_CHECK(Py_TYPE(member.ptr()) == &PyMemberDescr_Type, "Variable.", slot, " must be a slot");
+  return reinterpret_cast<PyMemberDescrObject*>(member.ptr())->d_member->offset;
+}
+
+PyObject* At(PyObject* object, Py_ssize_t offset) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+}  // namespace
+
+FrameNames::VariableParts FrameNames::PartsOf(PyObject* variable) {
+  PyObject* const name = At(variable, Known().name_at);
+  PyObject* const program = At(variable, Known().program_at);
+  if (!name || !program || !PyUnicode_Check(name) || !PyLong_Check(program)) return {nullptr, 0};
+  return {name, static_cast<uint32_t>(PyLong_AsUnsignedLong(program))};
+}
+
+std::string FrameNames::Name() const {
+  std::string name;
+  for (size_t i = 0; i < depth_; ++i) {
+    const char* text = PyUnicode_AsUTF8(parts_[i]);
+    if (!text) {
+      PyErr_Clear();  // A name that nobody can type.
+      return "";
+    }
+    name += (i ? "." : "") + std::string(text);
+  }
+  return name;
+}
+
+void FrameNames::Locals(PyFrameObject* frame) {
+  const py::handle handle(reinterpret_cast<PyObject*>(frame));
+  PyCodeObject* raw = PyFrame_GetCode(frame);
+  const Code& code = LookAt(raw);
+  Py_DECREF(raw);
+  const py::object names = LocalNames(code);
+  if (PyTuple_GET_SIZE(names.ptr()) == 0 &&
+      !(code.keep.attr("co_flags").cast<int>() & CO_OPTIMIZED)) {
+    // The frame of a module or a class: its locals are a dictionary of their own.
+    const py::object locals = handle.attr("f_locals");
+    All(locals.ptr());
+    return;
+  }
+#if PY_VERSION_HEX >= 0x030c0000
+  for (const py::handle name : names) {
+    PyObject* value = PyFrame_GetVar(frame, name.ptr());
+    if (!value) {
+      PyErr_Clear();  // It has no value yet.
+      continue;
+    }
+    Look(name.ptr(), value);
+    Py_DECREF(value);
+  }
+#else
+  // Reading makes a copy of the locals that the frame keeps, and that its own code may see.
+  if (code.sees_locals || IsTraced(frame)) return;
+  const py::object locals = handle.attr("f_locals");
+  All(locals.ptr());
+  // The copy must not keep values alive that the function lets go; another's is not ours.
+  if (Py_REFCNT(locals.ptr()) > 2) return;
+  for (const py::handle name : names) {
+    if (PyDict_DelItem(locals.ptr(), name.ptr()) != 0) PyErr_Clear();  // It had no value.
+  }
+#endif
+}
+
+void FrameNames::Globals(PyObject* globals) { All(globals); }
+
+void FrameNames::GlobalsUsedBy(const Code& code, PyObject* globals) {
+  if (!PyDict_Check(globals)) return;
+  for (const py::handle name : code.keep.attr("co_names")) {
+    if (PyObject* value = PyDict_GetItemWithError(globals, name.ptr())) {
+      Look(name.ptr(), value);
+    } else {
+      PyErr_Clear();
+    }
+  }
+}
+
+void FrameNames::All(PyObject* dict) {
+  if (!PyDict_Check(dict)) return;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (left_ > 0 && PyDict_Next(dict, &at, &key, &value)) {
+    --left_;
+    Look(key, value);
+  }
+}
+
+void FrameNames::Look(PyObject* name, PyObject* value) {
+  // Classes that Python code made: variables, values, layers and the user's own.
+  if (!PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE)) return;
+  if (depth_ == kMostParts || !PyUnicode_Check(name)) return;
+  parts_[depth_++] = name;
+  if (IsValue(value)) {
+    OnValue(value);
+  } else if (IsA(value, Known().variable)) {
+    OnVariable(value);
+  } else if (IsA(value, Known().layer)) {
+    Attributes(value, true);
+  } else if (around_.size() < kMostObjects && IsPlainObject(value)) {
+    Attributes(value, false);
+  }
+  --depth_;
+}
+
+// Of a layer also the values that it keeps: net.hidden.w.
+void FrameNames::Attributes(PyObject* object, bool is_layer) {
+  if (std::find(around_.begin(), around_.end(), object) != around_.end()) return;
+  PyObject* attributes = PyObject_GenericGetDict(object, nullptr);
+  if (!attributes) {
+    PyErr_Clear();  // Its class has slots only.
+    return;
+  }
+  around_.push_back(object);
+  if (PyObject* kept = is_layer ? PyDict_GetItemString(attributes, "_values") : nullptr) {
+    kept_by_layer_ = true;
+    All(kept);
+    kept_by_layer_ = false;
+  }
+  All(attributes);
+  around_.pop_back();
+  Py_DECREF(attributes);
+}
+
+void BindFrameNames(py::module_& m) {
+  m.def("set_layer_type", [](py::object type) { Known().layer = std::move(type); });
+  m.def("set_variable_type", [](py::object type) {
+    Known().name_at = OffsetOf(type, "name");
+    Known().program_at = OffsetOf(type, "_program_id");
+    Known().variable = std::move(type);
+  });
+}
+
+}  // namespace opstep::python

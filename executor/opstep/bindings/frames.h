@@ -1,0 +1,72 @@
+// Python's frames, as far as the bindings look at them. All of it needs the GIL.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "opstep/bindings/bindings.h"
+
+namespace opstep::python {
+
+// What is known of a code object. It is kept alive, so that its address stays its own.
+struct Code {
+  py::object keep;
+  uint32_t number = 0;  // never used again
+  bool user = false;    // written by the user, not by this package or by what runs programs
+  std::string file;
+  std::string function;
+
+  // Where the line of a place is: Python must search for it.
+  mutable std::unordered_map<uint32_t, uint32_t> lines;
+  // Filled by NamesOf and Stores, when they are asked for.
+  mutable py::object local_names;  // a tuple: of a function; null: not looked at
+  mutable bool sees_locals = false;
+  mutable std::vector<uint32_t> stores;  // how many names are assigned before each instruction
+};
+
+// The reference is good until the next call.
+const Code& LookAt(PyCodeObject* code);
+// Code that is run once and thrown away must not pile up: rises when the codes were forgotten.
+uint64_t CodesForgotten();
+
+// Where in its code a frame is: the offset of its instruction in bytes.
+uint32_t PlaceIn(PyFrameObject* frame);
+uint32_t LineAt(const Code& code, PyFrameObject* frame, uint32_t place);
+
+// The frame's index in the program.
+uint32_t FrameIndex(Program& program, const Code& code, uint32_t place, uint32_t line);
+
+// Local variables of a function, with those that it shares with others; empty for a module.
+const py::object& LocalNames(const Code& code);
+// Does the code between two places assign a name?
+bool Assigns(const Code& code, uint32_t from, uint32_t to);
+// The names that the result of the call at that place is assigned to: x = f(), self.x = f(),
+// a, b = f().
+std::vector<std::string> TargetsOf(const Code& code, uint32_t place);
+
+// Calls visit(code, frame, inner) for each of the user's frames, innermost first; `inner` is the
+// frame that it has called, or null.
+template <typename Visit>
+void ForEachUserFrame(Visit visit) {
+  constexpr size_t kMaxFrames = 100;
+  size_t count = 0;
+  PyFrameObject* top = PyEval_GetFrame();
+  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(top));
+  py::object inner;
+  while (frame && count < kMaxFrames) {
+    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    PyCodeObject* code = PyFrame_GetCode(raw);
+    const Code& known = LookAt(code);
+    Py_DECREF(code);
+    if (known.user) {
+      visit(known, raw, reinterpret_cast<PyFrameObject*>(inner.ptr()));
+      ++count;
+    }
+    inner = std::move(frame);
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
+  }
+}
+
+}  // namespace opstep::python
