@@ -334,7 +334,8 @@ class _Builder:
                 of, f"{function.name} takes a variable's {wanted}", f"write {function.usage}"
             )
         if function.name == "var":
-            return pb.Expr(name=name)
+            # Not what Python's code calls so, but the program.
+            return pb.Expr(call=pb.Expr.Call(function="var", args=[pb.Expr(s=name)]))
         return pb.Expr(call=pb.Expr.Call(function="grad", args=[pb.Expr(name=name)]))
 
     def _index(self, node: ast.Subscript, depth: int) -> pb.Expr:

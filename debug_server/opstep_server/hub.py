@@ -301,13 +301,15 @@ class Hub:
             self.background(self._answer_tap_request(executor, message.tap_request))
 
     def lost(self, connection: Connection, message: str) -> None:
+        # What was logged before a stop has come before it.
+        stood = self.roster.stands(connection)
         executor = self.roster.leave(connection)
         self.faults.forget(executor.id)
         for owner, statuses in self.taps.lost(executor).items():
             self._emit_to(owner, TapsChanged(executor, statuses))
         for state in self.breakpoints.forget(executor.id):
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
-        if executor.id in self._logging and message:
+        if executor.id in self._logging and message and not stood:
             what = f"process {executor.pid} ended without a word: lines of its log points that were"
             self._emit(Logged(None, f"{what} still there are neither shown nor counted", 0))
         self._logging.discard(executor.id)

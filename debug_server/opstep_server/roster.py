@@ -48,6 +48,12 @@ class Roster:
     def executor(self, connection: Connection) -> Executor:
         return self._executors[connection]
 
+    def stands(self, connection: Connection) -> bool:
+        """Are all threads of the executor stopped?"""
+        executor = self._executors[connection]
+        threads = [thread for thread in self.threads if thread.executor is executor]
+        return bool(threads) and all(thread.stopped is not None for thread in threads)
+
     def leave(self, connection: Connection) -> Executor:
         """Takes the executor away, and all that was in it."""
         executor = self._executors.pop(connection)

@@ -67,6 +67,10 @@ void SetPythonStack(PythonStack read);
 // Reads what one of those frames calls variables and, when asked for, values of imperative mode.
 using PythonNamesReader = std::vector<PythonName> (*)(size_t frame, bool values);
 void SetPythonNames(PythonNamesReader read);
+// May a variable of the one program be found by its name in the other, which was made from it?
+using SameModel = bool (*)(uint32_t program, uint32_t other);
+void SetSameModel(SameModel same);
+bool IsSameModel(uint32_t program, uint32_t other);
 // The calls that an op of imperative mode was started by, outermost first; empty for other runs.
 // Called on the thread that runs it.
 using RunCallsReader = const MadeBy& (*)();

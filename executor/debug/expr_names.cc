@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "debug/agent.h"
 #include "ir/schema.h"
 #include "ops/op.h"
 
@@ -151,9 +152,18 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
     const std::string name = Join(parts, count);
     const PythonName* python = Python(name);
     if (!python || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
+    if (python->other) {
+      if (plan_.FindSlot(block_, name) == 0) continue;
+      Fail("Python's ", name,
+           " is no variable here; the program has one of that name: write var('", name, "')");
+    }
     *used = count;
     if (python->value) return Constant(Value::Of(python->value));
     const std::string& variable = python->variable;
+    if (!IsSameModel(python->program, plan_.program_id)) {
+      Fail("Python's ", name, " is the variable ", variable, " of another program than '",
+           plan_.program_name, "'");
+    }
     if (NodePtr node = FindVariable(variable)) return node;
     const bool elsewhere = std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
                                        [&](const auto& slots) { return slots.contains(variable); });
@@ -215,7 +225,8 @@ NodePtr Names::Gradient(const std::string& name) {
   OPSTEP_CHECK(!slot || slot->vars_size() == 1, "grad() takes one variable: name one of those in ",
                name);
   std::string variable = slot ? slot->vars(0) : name;
-  if (const PythonName* python = slot ? nullptr : Python(name); python && !python->value)
+  if (const PythonName* python = slot ? nullptr : Python(name);
+      python && !python->value && !python->other)
     variable = python->variable;
   if (NodePtr node = FindVariable(GradName(variable))) return node;
   // Of a value in imperative mode.
@@ -232,8 +243,12 @@ std::string Names::PythonNamesHere() const {
   constexpr size_t kMost = 8;
   std::vector<std::string> names;
   if (python_ != nullptr) {
-    for (const PythonName& python : python_->all()) names.push_back(python.name);
+    for (const PythonName& python : python_->all()) {
+      if (!python.other) names.push_back(python.name);
+    }
   }
+  if (names.empty() && op_ != nullptr && op_->calls().empty())
+    return "; of Python's names only those of its own frames are known: choose one of them";
   if (names.empty()) return "";
   std::sort(names.begin(), names.end());
   std::string text = "; Python's names here: ";
@@ -260,7 +275,9 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
     for (const auto& attr : op_->attrs()) known.push_back(attr.name());
   }
   if (python_ != nullptr) {
-    for (const PythonName& python : python_->all()) known.push_back(python.name);
+    for (const PythonName& python : python_->all()) {
+      if (!python.other) known.push_back(python.name);
+    }
   }
   if (IsFunction(name)) Fail(name, " is a function: write ", name, "(…)");
   // Hash tables have no order of their own: the same suggestion every time.

@@ -278,10 +278,11 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
       return slots.contains(known.variable);
     });
-    if (!ours && !known.value) continue;
+    if ((!ours && !known.value) || known.other) continue;
     proto::PythonName* python = out->add_python();
     python->set_name(known.name);
     python->set_variable(known.variable);
+    python->set_line(known.line);
   }
   if (at.op == nullptr || at.kind == proto::StackFrame::MADE) return;
   for (const proto::Slot& slot : at.op->inputs()) out->add_slots(slot.name());

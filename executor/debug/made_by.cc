@@ -35,65 +35,155 @@ bool Writes(const proto::OpDesc& op, const std::string& variable) {
   });
 }
 
-// Was the variable written by an op of that execution of a line, and not later than `last`?
-bool WrittenBy(const proto::ProgramDesc& program, const std::string& variable, uint32_t visit,
-               size_t frames, uint32_t last) {
-  for (const proto::BlockDesc& block : program.blocks()) {
-    for (const proto::OpDesc& op : block.ops()) {
-      if (op.id() > last || static_cast<size_t>(op.visits_size()) < frames) continue;
-      const uint32_t made = op.visits(op.visits_size() - static_cast<int>(frames));
-      if (made == visit && Writes(op, variable)) return true;
-    }
-  }
-  return false;
-}
-
+// What the names of calls held, and what became of them.
 class History {
  public:
   History(const Plan& plan, const proto::OpDesc& op, bool after)
-      : program_(plan.desc), op_(op), after_(after), time_(TimeOf(plan.desc, op)) {}
-
-  // The names of one frame come before those that are there already.
-  void Add(size_t frames) {
-    const int at = op_.calls_size() - static_cast<int>(frames);
-    std::map<std::string, std::string> names;
-    std::map<std::string, std::set<std::string>> later;
-    bool next = true;  // the first change behind the op
-    for (const proto::NameChange& change : program_.names()) {
-      if (change.call() != op_.calls(at)) continue;
-      for (const proto::Naming& named : change.names()) {
-        const std::string& name = program_.strings(static_cast<int>(named.name()));
-        const std::string variable =
-            named.variable() ? program_.strings(static_cast<int>(named.variable()) - 1) : "";
-        if (change.op() > time_) {
-          if (!variable.empty()) later[name].insert(variable);
-          if (next && after_ && named.assigned() && !variable.empty() &&
-              WrittenBy(program_, variable, op_.visits(at), frames, time_))
-            names[name] = variable;
-        } else if (variable.empty()) {
-          names.erase(name);
-        } else {
-          names[name] = variable;
-        }
+      : program_(plan.desc), op_(op), after_(after), time_(TimeOf(plan.desc, op)) {
+    for (const proto::BlockDesc& block : program_.blocks()) {
+      for (const proto::VarDesc& var : block.vars()) {
+        if (var.persistable()) persistable_.insert(var.name());
       }
-      if (change.op() > time_) next = false;
     }
-    for (const auto& [name, variables] : later) {
-      if (variables.size() == 1) names.try_emplace(name, *variables.begin());
-    }
-    for (const auto& [name, variable] : names) names_.try_emplace(name, variable);
   }
 
-  std::vector<std::pair<std::string, std::string>> Take() const {
-    return {names_.begin(), names_.end()};
+  // The names of one frame; those that are there already hide them.
+  void Add(size_t frames) {
+    const size_t at = static_cast<size_t>(op_.calls_size()) - frames;
+    call_ = op_.calls(static_cast<int>(at));
+    visit_ = op_.visits(static_cast<int>(at));
+    Collect();
+    std::map<std::string, NameAt> names;
+    std::map<std::string, std::map<std::string, uint32_t>> later;  // name → variable → line
+    bool next = true;  // the first change behind the op
+    for (const proto::NameChange& change : program_.names()) {
+      if (change.call() != call_) continue;
+      const bool before = change.op() <= time_;
+      for (const proto::Naming& named : change.names()) {
+        const std::string& name = Text(named.name());
+        NameAt found{name, named.variable() ? Text(named.variable() - 1) : "",
+                     named.assigned() ? LineBefore(change.op()) : 0};
+        const bool gone = found.variable.empty() && !named.other();
+        if (before && gone) {
+          names.erase(name);
+        } else if (before) {
+          names[name] = std::move(found);
+        } else if (!found.variable.empty()) {
+          if (next && after_ && named.assigned() && IsWritten(found.variable)) names[name] = found;
+          later[name].emplace(found.variable, found.line);
+        }
+      }
+      if (!before) next = false;
+    }
+    // What was assigned last in a call has no change behind it.
+    for (const auto& [visit, result] : results_) {
+      const std::string variable = result.Variable();
+      if (variable.empty() || (FirstOpOf(visit) < FirstOpOf(visit_))) continue;
+      if (visit == visit_ && after_ && IsWritten(variable))
+        names[result.target] = {result.target, variable, result.line};
+      later[result.target].emplace(variable, result.line);
+    }
+    for (const auto& [name, variables] : later) {
+      if (variables.size() != 1 || names.contains(name)) continue;
+      const auto& [variable, line] = *variables.begin();
+      // What was there before the op was not called so.
+      if (IsMadeLater(variable)) names.emplace(name, NameAt{name, variable, line});
+    }
+    names_.merge(names);
+  }
+
+  std::vector<NameAt> Take() const {
+    std::vector<NameAt> all;
+    for (const auto& [name, at] : names_) all.push_back(at);
+    return all;
   }
 
  private:
+  // What one execution of a line made in a function of ours, and how it called the result: the only
+  // value that was made and not used for another one there.
+  struct Result {
+    std::string target;
+    uint32_t line = 0;
+    std::set<std::string> made, used;
+
+    std::string Variable() const {
+      std::string found;
+      for (const std::string& name : made) {
+        if (used.contains(name)) continue;
+        if (!found.empty()) return "";
+        found = name;
+      }
+      return found;
+    }
+  };
+
+  const std::string& Text(uint32_t index) const {
+    return program_.strings(static_cast<int>(index));
+  }
+
+  // The ops that the call made: their lines, what they wrote, and results that have a name.
+  void Collect() {
+    lines_.clear();
+    written_.clear();
+    results_.clear();
+    for (const proto::BlockDesc& block : program_.blocks()) {
+      for (const proto::OpDesc& op : block.ops()) {
+        if (op.forward_op()) continue;
+        const auto found = std::find(op.calls().begin(), op.calls().end(), call_);
+        if (found == op.calls().end()) continue;
+        const auto at = static_cast<int>(found - op.calls().begin());
+        const uint32_t line = program_.frames(static_cast<int>(op.stack(at))).line();
+        lines_[op.id()] = line;
+        if (op.visits(at) == visit_ && op.id() <= time_) {
+          for (const proto::Slot& slot : op.outputs())
+            written_.insert(slot.vars().begin(), slot.vars().end());
+        }
+        if (at != 0 || op.targets_size() != 1) continue;
+        Result& result = results_[op.visits(0)];
+        result.target = Text(op.targets(0));
+        result.line = line;
+        for (const proto::Slot& slot : op.inputs())
+          result.used.insert(slot.vars().begin(), slot.vars().end());
+        for (const proto::Slot& slot : op.outputs()) {
+          for (const std::string& name : slot.vars()) {
+            if (!persistable_.contains(name)) result.made.insert(name);
+          }
+        }
+      }
+    }
+  }
+
+  // Was it written only by ops that were made after this one?
+  bool IsMadeLater(const std::string& variable) const {
+    bool later = false;
+    for (const proto::BlockDesc& block : program_.blocks()) {
+      for (const proto::OpDesc& op : block.ops()) {
+        if (!Writes(op, variable)) continue;
+        if (op.id() < time_) return false;
+        later = true;
+      }
+    }
+    return later;
+  }
+
+  bool IsWritten(const std::string& variable) const { return written_.contains(variable); }
+
+  // The line of the last op that the call made before that one.
+  uint32_t LineBefore(uint32_t op) const {
+    const auto found = lines_.lower_bound(op);
+    return found == lines_.begin() ? 0 : std::prev(found)->second;
+  }
+
   const proto::ProgramDesc& program_;
   const proto::OpDesc& op_;
   const bool after_;
   const uint32_t time_;
-  std::map<std::string, std::string> names_;
+  std::set<std::string> persistable_;
+  uint32_t call_ = 0, visit_ = 0;
+  std::map<uint32_t, uint32_t> lines_;    // by op
+  std::set<std::string> written_;         // by the line that is executed, so far
+  std::map<uint32_t, Result> results_;    // by visit
+  std::map<std::string, NameAt> names_;
 };
 
 }  // namespace
@@ -132,8 +222,7 @@ size_t SameCalls(const MadeBy& a, const MadeBy& b) {
   return same;
 }
 
-std::vector<std::pair<std::string, std::string>> NamesAt(const Plan& plan, const proto::OpDesc& op,
-                                                         size_t frames, bool after) {
+std::vector<NameAt> NamesAt(const Plan& plan, const proto::OpDesc& op, size_t frames, bool after) {
   if (frames == 0 || static_cast<size_t>(op.calls_size()) < frames) return {};
   History history(plan, op, after);
   history.Add(frames);

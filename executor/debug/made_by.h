@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plan/plan.h"
@@ -29,11 +28,17 @@ MadeBy MadeByOf(const Plan& plan, const proto::OpDesc& op);
 size_t SameVisits(const MadeBy& a, const MadeBy& b);
 size_t SameCalls(const MadeBy& a, const MadeBy& b);
 
-// What the names in one of those frames held when the op was made: (name, variable). `frames`: the
-// frame's number from the outermost, from 1. With `after` also what its line assigned, as far as the
-// op has written it. A name that was assigned later, and only once, is there too.
-std::vector<std::pair<std::string, std::string>> NamesAt(const Plan& plan, const proto::OpDesc& op,
-                                                         size_t frames, bool after);
+// A name in a Python frame, and the variable that it held; empty: something else, though a variable
+// of the program has that very name. `line`: where it was assigned, 0: not known.
+struct NameAt {
+  std::string name;
+  std::string variable;
+  uint32_t line = 0;
+};
+// The names in one of those frames as they were when the op was made. `frames`: the frame's number
+// from the outermost, from 1. With `after` also what its line assigned, as far as the op has written
+// it. A name that was assigned later, and only once, is there too.
+std::vector<NameAt> NamesAt(const Plan& plan, const proto::OpDesc& op, size_t frames, bool after);
 
 // The variables that a name has held anywhere in the program.
 std::vector<std::string> VariablesNamed(const proto::ProgramDesc& program, const std::string& name);

@@ -140,7 +140,7 @@ proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const K
   }
   if (known.traced) {
     const PythonName* python = known.python ? known.python->Find(plan.program_id, name) : nullptr;
-    if (python) spec.mutable_data()->set_variable(python->variable);
+    if (python && !python->other) spec.mutable_data()->set_variable(python->variable);
     return spec;
   }
   // A name that has held several variables says which one only at a stop.

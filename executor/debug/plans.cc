@@ -28,20 +28,22 @@ void SetBases(const Plan& plan, KnownPlan& known) {
     std::vector<OpFacts>& facts = known.facts[b];
     const MadeBy* runs = nullptr;  // the block
     if (block.parent >= 0) runs = known.facts[block.parent][block.parent_index].made.get();
-    const MadeBy* first = nullptr;
-    size_t base = runs ? runs->size() : 0;
+    // Of the forward ops, or where there are none, of the gradients.
+    const MadeBy* some[2] = {nullptr, nullptr};
+    size_t bases[2] = {0, runs ? runs->size() : 0};
     const MadeBy* next = nullptr;
     for (size_t i = facts.size(); i-- > 0;) {
       OpFacts& op = facts[i];
       op.goes_on = next ? SameCalls(*op.made, *next) : runs ? SameCalls(*op.made, *runs) : 0;
       if (op.quiet || op.made->empty()) continue;
       next = op.made.get();
-      // Gradients have calls of their own.
-      if (runs || block.code[i].op->forward_op()) continue;
-      base = first ? std::min(base, SameCalls(*first, *op.made)) : op.made->size();
-      if (!first) first = op.made.get();
+      const bool gradient = block.code[i].op->forward_op() != 0;
+      size_t& base = bases[gradient];
+      const MadeBy*& other = some[gradient];
+      base = other ? std::min(base, SameCalls(*other, *op.made)) : op.made->size();
+      if (!other) other = op.made.get();
     }
-    known.base.push_back(base);
+    known.base.push_back(some[0] ? bases[0] : bases[1]);
   }
 }
 

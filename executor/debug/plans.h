@@ -75,8 +75,7 @@ struct KnownPlan {
   bool traced = false;
   // What Python called variables when that op was first run; null: not known.
   std::shared_ptr<const PythonNames> python;
-  // Of each block: how many calls, from the outermost, made all of its ops, or for a block that an
-  // op runs, that op.
+  // Of each block: how many calls, from the outermost, made all of its ops.
   std::vector<size_t> base;
   std::vector<int> depth;                      // of each block
   std::vector<std::vector<OpFacts>> facts;     // by block and index

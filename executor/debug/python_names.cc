@@ -9,8 +9,16 @@ namespace opstep {
 namespace {
 
 std::atomic<PythonNamesReader> reader{nullptr};
+std::atomic<SameModel> same_model{nullptr};
 
 }  // namespace
+
+void SetSameModel(SameModel same) { same_model.store(same); }
+
+bool IsSameModel(uint32_t program, uint32_t other) {
+  const SameModel same = same_model.load();
+  return program == other || (same && same(program, other));
+}
 
 void SetPythonNames(PythonNamesReader read) { reader.store(read); }
 
@@ -25,8 +33,11 @@ PythonNames PythonNames::Made(const Plan& plan, const proto::OpDesc& op, size_t 
                               bool after) {
   return PythonNames([&plan, &op, frames, after] {
     std::vector<PythonName> names;
-    for (auto& [name, variable] : NamesAt(plan, op, frames, after))
-      names.push_back({name, plan.program_id, variable});
+    for (NameAt& at : NamesAt(plan, op, frames, after)) {
+      names.push_back({std::move(at.name), plan.program_id, std::move(at.variable)});
+      names.back().line = at.line;
+      names.back().other = names.back().variable.empty();
+    }
     return names;
   });
 }

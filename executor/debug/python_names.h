@@ -18,6 +18,8 @@ struct PythonName {
   // Or a value of imperative mode that the op does not read: no variable, but its elements.
   Tensor value = {};
   bool parameter = false;  // a layer keeps it
+  uint32_t line = 0;       // that assigned it, of a frame that made an op; 0: not known
+  bool other = false;      // it holds no variable at all, though one of the program is called so
 };
 
 // What one Python frame calls variables, so that expressions can say it as well. Those of a frame

@@ -26,8 +26,7 @@ struct Position {
   // has inlined, no op runs between the one and the other.
   std::shared_ptr<const MadeBy> made = {};
   size_t shown = 0;
-  // How many of these calls are around all of the program's ops, or around the op that runs the
-  // block: a step does not leave those.
+  // How many of these calls are around all of the block's ops: a step does not leave those.
   size_t base = 0;
   // How many of them the next op of the block was made in.
   size_t goes_on = 0;

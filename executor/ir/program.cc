@@ -201,6 +201,7 @@ void Program::AddNames(uint32_t call, uint32_t op, const std::vector<NamedVariab
     added.set_name(InternString(named.name));
     if (!named.variable.empty()) added.set_variable(InternString(named.variable) + 1);
     added.set_assigned(named.assigned);
+    added.set_other(named.other);
   }
 }
 
@@ -219,6 +220,7 @@ void CopyMadeBy(const proto::OpDesc& from, proto::OpDesc& to) {
   *to.mutable_stack() = from.stack();
   *to.mutable_calls() = from.calls();
   *to.mutable_visits() = from.visits();
+  *to.mutable_targets() = from.targets();
 }
 
 VarType TypeOf(const proto::VarDesc& var) {

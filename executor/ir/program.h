@@ -26,6 +26,7 @@ struct NamedVariable {
   std::string name;
   std::string variable;
   bool assigned = false;  // see Naming
+  bool other = false;     // see Naming
 };
 
 // A ProgramDesc with the indexes that make it quick to build and to read. Built by one thread;
@@ -57,6 +58,8 @@ class Program {
   void SetOwnerOf(const std::string& name, uint64_t owner);
   // Rises when ops were taken back.
   uint32_t restored() const { return restored_; }
+  // The version for which the names of the running Python code were noted last.
+  uint32_t& names_noted() { return names_noted_; }
   // How often it has run.
   std::atomic<uint64_t>& runs() const { return runs_; }
 
@@ -80,6 +83,8 @@ class Program {
   std::string UniqueOpName(const std::string& prefix) const;
   bool HasOpName(const std::string& name) const { return op_names_.count(name) != 0; }
 
+  // Index of a text in desc().strings.
+  uint32_t InternString(const std::string& text);
   // Index of the frame in desc().frames.
   uint32_t InternFrame(const SourceFrame& frame);
   SourceFrame frame(uint32_t index) const;
@@ -93,12 +98,12 @@ class Program {
  private:
   Program();
   void Index();
-  uint32_t InternString(const std::string& text);
 
   proto::ProgramDesc desc_;
   uint32_t id_;
   uint32_t version_ = 0;
   uint32_t restored_ = 0;
+  uint32_t names_noted_ = UINT32_MAX;
   mutable std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> owner_{0};
   std::unordered_map<std::string, uint64_t> owners_;

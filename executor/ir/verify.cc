@@ -135,6 +135,8 @@ class Verifier {
       Require(frame < static_cast<uint32_t>(program_.frames_size()), "frame-index",
               "its stack points outside the table of frames");
     }
+    for (const uint32_t target : op.targets())
+      Require(HasString(target), "name-index", "a Python name points outside the table of strings");
     const auto fits = [&op](int numbers) { return numbers == 0 || numbers == op.stack_size(); };
     Require(fits(op.calls_size()) && fits(op.visits_size()), "call-numbers",
             "it has calls or visits for another number of frames than its stack has");

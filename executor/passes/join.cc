@@ -40,6 +40,7 @@ bool Same(const Program& a, const proto::OpDesc& x, const Program& b, const prot
     text.clear_stack();
     text.clear_calls();
     text.clear_visits();
+    text.clear_targets();
     text.clear_attrs();
     for (const proto::Attr& attr : op.attrs()) {
       if (!IsBlock(attr)) *text.add_attrs() = attr;
@@ -239,6 +240,9 @@ class Joiner {
       to.add_stack(program_.InternFrame(added_.frame(index)));
     to.clear_calls();
     to.clear_visits();
+    to.clear_targets();
+    for (const uint32_t target : from.targets())
+      to.add_targets(program_.InternString(added_.desc().strings(static_cast<int>(target))));
     // What is new here begins with this op.
     const auto number = [&](std::unordered_map<uint32_t, uint32_t>& numbers, uint32_t old, int at) {
       const uint32_t made = CallNumber(program_.desc().next_op_id(), static_cast<uint32_t>(at));
@@ -259,7 +263,8 @@ class Joiner {
       for (const proto::Naming& named : change.names()) {
         const std::string variable =
             named.variable() ? NameOf(0, added_.desc().strings(named.variable() - 1)) : "";
-        names.push_back({added_.desc().strings(named.name()), variable, named.assigned()});
+        names.push_back({added_.desc().strings(named.name()), variable, named.assigned(),
+                         named.other()});
       }
       program_.AddNames(call->second, op->second, names);
     }

@@ -37,6 +37,8 @@ class Run:
         self.logs: list[Logged] = []
         self.events: list[Event] = []
         self.thread = 0
+        # Of the last stop.
+        self.frames: Sequence[pb.StackFrame] = ()
         self._news: asyncio.Queue[pb.Stopped | int] = asyncio.Queue()
         debugger.subscribe(self._take)
 
@@ -48,6 +50,7 @@ class Run:
             self.logs.append(event)
         elif isinstance(event, StoppedEvent):
             self.thread = event.thread.id
+            self.frames = event.stopped.frames
             self._news.put_nowait(event.stopped)
         elif isinstance(event, ProcessExited):
             self._news.put_nowait(event.code)

@@ -57,38 +57,46 @@ thread.join()
 def test_which_variable_a_name_means(tmp_path: Path) -> None:
     script = tmp_path / "names.py"
     script.write_text(SCRIPT)
-    sums = [BreakpointSpec(PatternWhere("reduce_sum"), condition="inner.max() > 3")]
+    sums = [BreakpointSpec(PatternWhere("reduce_sum"), condition="doubled.max() > 3")]
 
     async def main() -> None:
         async with debugged(script, breakpoints=sums) as run:
 
-            async def value(text: str) -> pb.Value:
-                return await run.debugger.evaluate(run.thread, 0, text, max_elements=4)
+            async def value(text: str, frame: int = 0) -> pb.Value:
+                return await run.debugger.evaluate(run.thread, frame, text, max_elements=4)
 
-            async def first(text: str) -> float:
-                return (await value(f"{text}[0]")).f
+            async def first(text: str, frame: int = 0) -> float:
+                return (await value(f"{text}[0]", frame)).f
 
             for number in range(3):  # The program, its copy for tests, and in another thread.
                 if number == 0:
                     await run.stop()
                 else:
                     await run.go()
-                assert await first("inner") == await first("doubled") == 2
-                # The op's slot, the variable, the name of the place come before Python's.
+                # The op, its caller, the run, and Python's own frame.
+                kinds = [frame.kind for frame in run.frames]
+                python = kinds.index(pb.StackFrame.PYTHON)
+                assert await first("inner", python) == await first("doubled") == 2
+                with pytest.raises(DebuggerError, match=r"^there is no variable 'inner' here"):
+                    await value("inner")
+                # The op's slot and the name of the place come before Python's.
                 assert await first("X") == 2
                 assert await first("doubled.out") == 2
                 assert (await value("step")).i == (2 if number == 2 else 1)
                 assert (await value("total.shape")).list == pb.ValueList()
                 with pytest.raises(DebuggerError, match=r"^there is no variable 'steps' here"):
                     await value("steps")
-                with pytest.raises(
-                    DebuggerError, match=r"^Python's apart is the variable apart.out"
-                ):
+                with pytest.raises(DebuggerError, match=r"^there is no variable 'apart' here"):
                     await value("apart")
-                names = await run.debugger.names(run.thread, 0)
-                python = {name.name: name.variable for name in names.python}
-                assert python["inner"] == python["doubled"] == "doubled.out"
-                assert "big" not in python and "apart" not in python
+                with pytest.raises(
+                    DebuggerError, match=r"^Python's apart is the variable apart.out of another"
+                ):
+                    await value("apart", python)
+                for frame, wanted in ((0, {"doubled"}), (python, {"doubled", "inner"})):
+                    names = await run.debugger.names(run.thread, frame)
+                    known = {name.name: name.variable for name in names.python}
+                    assert {name for name in known if known[name] == "doubled.out"} == wanted
+                    assert "big" not in known and "apart" not in known
             await run.end()
             # What the debugger looked at is not kept by the frames that it looked at.
             assert run.output == "gone\n" * 3

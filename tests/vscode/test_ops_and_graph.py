@@ -45,9 +45,9 @@ def test_step_by_ops(workbench: Workbench, folder: Path) -> None:
     for op in ("fc_0.add", "fc_0.relu", "fc_1.matmul"):
         step(workbench, "Control+F10", op)
 
-    # Lines show what they have made; those below have made nothing yet.
+    # Names show what their lines have made; those below have made nothing yet.
     value = until("a value behind the line", lambda: inline_value(editor, "hidden ="))
-    assert value.startswith("float32[32, 32] mean 0."), value
+    assert value.startswith("hidden: float32[32, 32] mean 0."), value
     assert inline_value(editor, "accuracy =") == ""
     assert inline_value(editor, "minimize(loss)") == ""
 

@@ -32,6 +32,7 @@ class Execution:
 
     @request(When.STOPPED, ends_looking=True, supportsSingleThreadExecutionRequests=True)
     async def continue_request(self, arguments: Arguments) -> types.ContinueResponseBody:
+        self._session.cursor_line.check_continue()
         await self._resume(arguments, "continue", "line")
         return {"allThreadsContinued": not arguments.boolean("singleThread", False)}
 

@@ -72,6 +72,26 @@ class Graphs:
         found = await asyncio.gather(*(self._value(stop, name) for name in names))
         return {"values": [value for value in found if value is not None]}
 
+    @request(When.STOPPED, Run.LOOKING)
+    async def opstepNames_request(self, arguments: Arguments) -> Json:
+        """What the frame's Python code calls variables, and the lines that assigned those names."""
+        ref = self._session.stops.frame(arguments.integer("frameId"))
+        if ref.index is None or ref.frame is None:
+            return {"path": "", "names": []}
+        names = await self._session.debugger.names(ref.stop.thread.id, ref.index)
+        line = self._session.client.line
+        return {
+            "path": ref.frame.file,
+            "names": [
+                {
+                    "name": each.name,
+                    "variable": each.variable,
+                    **({"line": line(each.line)} if each.line else {}),
+                }
+                for each in names.python
+            ],
+        }
+
     # ---- inside ----------------------------------------------------------------------------------
 
     def _stop(self, arguments: Arguments) -> Stop:

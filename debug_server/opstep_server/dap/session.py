@@ -15,6 +15,7 @@ from opstep_server.dap import rules, types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.attach import Attach
 from opstep_server.dap.breakpoints import Breakpoints
+from opstep_server.dap.cursor_line import CursorLine
 from opstep_server.dap.client import Client
 from opstep_server.dap.completion import Completion
 from opstep_server.dap.disassembly import Disassembly
@@ -78,6 +79,7 @@ class Session:
         self.saves = saves or SavePlace()
         self._reverse = ReverseRequests(self.outbox)
         self.client = Client()
+        self.cursor_line = CursorLine()
         self.stops = Stops(self.debugger)
         self.sources = Sources(self)
         self.modules = Modules(self)

@@ -52,6 +52,8 @@ class Setting:
                 spec = BreakpointSpec(SourceWhere(path, line), gradients=gradients)
             entries.append(_with_conditions(spec, entry))
         told = await self._session.breakpoints.replace(owner, entries)
+        if program_name is None:
+            self._session.cursor_line.set(path, entries, told, bool(self._session.stops))
         lines = [entry.line("line") for entry in wanted]
         return {"breakpoints": [{**b, "line": line} for b, line in zip(told, lines, strict=True)]}
 

@@ -20,8 +20,9 @@ _POSTFIX = re.compile(r"[\w.]+(\[[^][]*\]|\([^()]*\))*")
 
 
 def typed_name(variable: str) -> str:
-    """How the variable is written in an expression."""
-    return variable if _TYPABLE.fullmatch(variable) else f'var("{variable}")'
+    """How the variable is written in an expression; a plain word is Python's name first."""
+    typable = "." in variable and _TYPABLE.fullmatch(variable)
+    return variable if typable else f'var("{variable}")'
 
 
 def indexable(text: str) -> str:

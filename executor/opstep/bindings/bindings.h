@@ -90,6 +90,8 @@ std::vector<py::object> UserFrames();
 void SetUserStack(Program& program, proto::OpDesc& op);
 // calls.cc: that stack, with its calls and visits, and what Python's names hold there now.
 void SetMadeBy(Program& program, proto::OpDesc& op);
+// What those names hold before the program runs, if it has changed since.
+void NoteNames(Program& program);
 // A number that is the same whenever those frames are at the same places of their code.
 uint64_t UserStackNumber();
 // " (train.py:41)", for the end of error sentences.

@@ -28,7 +28,7 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-// By name: the variable's name.
+// By name: the variable's name; empty for something else that a variable's name holds.
 using Names = std::map<std::string, std::string>;
 
 // What a program was told of a call.
@@ -90,6 +90,8 @@ struct Call {
         const std::string& name = program.strings(static_cast<int>(named.name()));
         if (named.variable())
           told.names[name] = program.strings(static_cast<int>(named.variable()) - 1);
+        else if (named.other())
+          told.names[name] = "";
         else
           told.names.erase(name);
       }
@@ -159,12 +161,20 @@ Call& TracedCall(PyFrameObject* frame) {
   return *call;
 }
 
-Call& CallOf(PyFrameObject* frame) {
-  PyObject* const object = reinterpret_cast<PyObject*>(frame);
-  PyObject* found = PyObject_GetAttr(object, Trace());
+// What the frame is marked with, or null.
+Call* MarkedCall(PyFrameObject* frame, PyObject** trace = nullptr) {
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), Trace());
   if (!found) throw py::error_already_set();
   Py_DECREF(found);  // the frame has it
-  if (Py_TYPE(found) == MarkType()) return *reinterpret_cast<MarkObject*>(found)->call;
+  if (trace) *trace = found;
+  if (Py_TYPE(found) != MarkType()) return nullptr;
+  return reinterpret_cast<MarkObject*>(found)->call;
+}
+
+Call& CallOf(PyFrameObject* frame) {
+  PyObject* const object = reinterpret_cast<PyObject*>(frame);
+  PyObject* found = nullptr;
+  if (Call* marked = MarkedCall(frame, &found)) return *marked;
   if (found != Py_None || PyThreadState_Get()->c_tracefunc) return TracedCall(frame);
   auto* mark = PyObject_New(MarkObject, MarkType());
   if (!mark) throw py::error_already_set();
@@ -201,8 +211,12 @@ std::map<uint32_t, PyObject*>& LayerValues() {
 
 class Looker : public FrameNames {
  public:
-  explicit Looker(uint32_t program) : FrameNames(kMostNames), program_(program) {
-    const auto values = LayerValues().find(program);
+  explicit Looker(const Program& program) : FrameNames(kMostNames), program_(program.id()) {
+    for (const proto::VarDesc& var : program.desc().blocks(0).vars()) {
+      if (IsWord(var.name())) words_.push_back(&var.name());
+      if (words_.size() == kMostWords) break;
+    }
+    const auto values = LayerValues().find(program.id());
     if (values != LayerValues().end()) layer_values_ = values->second;
   }
 
@@ -229,6 +243,7 @@ class Looker : public FrameNames {
       }
       if (!text.empty()) names[found.program].emplace(text, PyUnicode_AsUTF8(found.variable));
     }
+    for (const std::string* word : others_) names[program_].emplace(*word, "");
     return names;
   }
 
@@ -251,6 +266,23 @@ class Looker : public FrameNames {
     if (name && PyUnicode_Check(name)) Add(name, program_);
     if (!name) PyErr_Clear();
   }
+  // A name that could be meant for a variable's own, and holds none.
+  void OnNames(PyObject* names) override {
+    if (!PyDict_Check(names)) return;
+    for (const std::string* word : words_) {
+      PyObject* const value = PyDict_GetItemString(names, word->c_str());
+      if (!value || IsOfProgram(value)) continue;
+      seen_.push_back({std::hash<std::string>()(*word), 0, program_});
+      others_.push_back(word);
+    }
+  }
+  bool IsOfProgram(PyObject* value) const {
+    if (IsVariable(value)) return PartsOf(value).program == program_;
+    return layer_values_ && IsTensor(value) && PyDict_GetItem(layer_values_, value);
+  }
+  static bool IsWord(const std::string& name) {
+    return name.find_first_of(".@/") == std::string::npos;
+  }
   void Add(PyObject* variable, uint32_t program) {
     uint64_t hash = 1469598103934665603u;
     for (size_t i = 0; i < depth(); ++i)
@@ -259,16 +291,20 @@ class Looker : public FrameNames {
     found_.push_back({parts(), depth(), variable, program});
   }
 
+  // Of a program: feeds, mostly.
+  static constexpr size_t kMostWords = 16;
+
   const uint32_t program_;
   PyObject* layer_values_ = nullptr;
+  std::vector<const std::string*> words_;   // variables whose names Python could have as well
+  std::vector<const std::string*> others_;  // that hold something else
   std::vector<Seen> seen_;
   std::vector<Found> found_;
 };
 
 // Looks at the frame's names, unless it cannot have assigned any since.
 void LookAtNames(Call& call, const Code& code, PyFrameObject* frame, uint32_t before,
-                 uint32_t program) {
-  const bool first = call.looked != call.visit;
+                 const Program& program, bool first) {
   if (!first && !Assigns(code, before, call.place)) return;
   call.looked = call.visit;
   Looker looker(program);
@@ -296,10 +332,10 @@ std::vector<NamedVariable> Changes(const Call& call, Told& told) {
   for (const auto& [name, variable] : now) {
     const auto before = told.names.find(name);
     if (before == told.names.end() || before->second != variable)
-      changes.push_back({name, variable, assigned(name)});
+      changes.push_back({name, variable, assigned(name), variable.empty()});
   }
   for (const auto& [name, variable] : told.names) {
-    if (!now.contains(name)) changes.push_back({name, "", false});
+    if (!now.contains(name)) changes.push_back({name, "", false, false});
   }
   told.names = now;
   told.look = call.look;
@@ -341,10 +377,30 @@ void SetMadeBy(Program& program, proto::OpDesc& op) {
     op.add_calls(told.call);
     op.add_visits(told.visit_number);
     if (!call.own_module) call.own_module = IsModule(code) || IsBelow(code.file);
-    LookAtNames(call, code, frame, before, program.id());
+    LookAtNames(call, code, frame, before, program, call.looked != call.visit);
+    if (at == 0) {
+      for (const std::string& target : TargetsOf(code, place))
+        op.add_targets(program.InternString(target));
+    }
     if (told.look == call.look) return;
     const std::vector<NamedVariable> changes = Changes(call, told);
     if (!changes.empty()) program.AddNames(told.call, next, changes);
+  });
+}
+
+void NoteNames(Program& program) {
+  if (std::exchange(program.names_noted(), program.version()) == program.version()) return;
+  ForEachUserFrame([&](const Code& code, PyFrameObject* frame, PyFrameObject*) {
+    Call* call = MarkedCall(frame);
+    if (!call) return;
+    const auto told = std::find_if(call->told.begin(), call->told.end(), [&](const Told& each) {
+      return each.program == program.id() && each.restored == program.restored();
+    });
+    if (told == call->told.end()) return;
+    LookAtNames(*call, code, frame, call->place, program, true);
+    if (told->look == call->look) return;
+    const std::vector<NamedVariable> changes = Changes(*call, *told);
+    if (!changes.empty()) program.AddNames(told->call, program.desc().next_op_id(), changes);
   });
 }
 

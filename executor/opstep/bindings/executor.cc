@@ -47,6 +47,7 @@ struct BorrowedFeeds {
 
 py::list Run(Executor& executor, const std::shared_ptr<Program>& program, const py::dict& arrays,
              const std::vector<std::string>& fetches, const std::shared_ptr<Scope>& scope) {
+  NoteNames(*program);
   BorrowedFeeds borrowed;
   for (const auto& [name, array] : arrays) {
     borrowed.Add(name.cast<std::string>(), py::reinterpret_borrow<py::array>(array));
@@ -69,7 +70,9 @@ class Callable {
       : program_(std::move(program)),
         names_(std::move(feeds)),
         fetches_(std::move(fetches)),
-        scope_(std::move(scope)) {}
+        scope_(std::move(scope)) {
+    NoteNames(*program_);
+  }
 
   // The arrays come in the order of the feeds.
   py::list operator()(const py::sequence& arrays) {

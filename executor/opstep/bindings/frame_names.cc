@@ -53,6 +53,10 @@ FrameNames::VariableParts FrameNames::PartsOf(PyObject* variable) {
   return {name, static_cast<uint32_t>(PyLong_AsUnsignedLong(program))};
 }
 
+bool FrameNames::IsVariable(PyObject* value) { return IsA(value, Known().variable); }
+
+bool FrameNames::IsTensor(PyObject* value) { return IsValue(value) || IsVariable(value); }
+
 std::string FrameNames::Name() const {
   std::string name;
   for (size_t i = 0; i < depth_; ++i) {
@@ -77,23 +81,28 @@ void FrameNames::Locals(PyFrameObject* frame) {
     // The frame of a module or a class: its locals are a dictionary of their own.
     const py::object locals = handle.attr("f_locals");
     All(locals.ptr());
+    OnNames(locals.ptr());
     return;
   }
 #if PY_VERSION_HEX >= 0x030c0000
+  const py::dict locals;
   for (const py::handle name : names) {
     PyObject* value = PyFrame_GetVar(frame, name.ptr());
     if (!value) {
       PyErr_Clear();  // It has no value yet.
       continue;
     }
-    Look(name.ptr(), value);
+    PyDict_SetItem(locals.ptr(), name.ptr(), value);
     Py_DECREF(value);
   }
+  All(locals.ptr());
+  OnNames(locals.ptr());
 #else
   // Reading makes a copy of the locals that the frame keeps, and that its own code may see.
   if (code.sees_locals || IsTraced(frame)) return;
   const py::object locals = handle.attr("f_locals");
   All(locals.ptr());
+  OnNames(locals.ptr());
   // The copy must not keep values alive that the function lets go; another's is not ours.
   if (Py_REFCNT(locals.ptr()) > 2) return;
   for (const py::handle name : names) {
@@ -102,7 +111,10 @@ void FrameNames::Locals(PyFrameObject* frame) {
 #endif
 }
 
-void FrameNames::Globals(PyObject* globals) { All(globals); }
+void FrameNames::Globals(PyObject* globals) {
+  All(globals);
+  OnNames(globals);
+}
 
 void FrameNames::GlobalsUsedBy(const Code& code, PyObject* globals) {
   if (!PyDict_Check(globals)) return;
@@ -128,7 +140,7 @@ void FrameNames::All(PyObject* dict) {
 void FrameNames::Look(PyObject* name, PyObject* value) {
   // Classes that Python code made: variables, values, layers and the user's own.
   if (!PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE)) return;
-  if (depth_ == kMostParts || !PyUnicode_Check(name)) return;
+  if (depth_ == kMostParts || !PyUnicode_Check(name) || !PyUnicode_IsIdentifier(name)) return;
   parts_[depth_++] = name;
   if (IsValue(value)) {
     OnValue(value);

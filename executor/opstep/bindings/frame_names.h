@@ -25,10 +25,15 @@ class FrameNames {
     uint32_t program;
   };
   static VariableParts PartsOf(PyObject* variable);
+  static bool IsVariable(PyObject* value);
+  // Is it a variable or a runtime value?
+  static bool IsTensor(PyObject* value);
 
  protected:
   virtual void OnVariable(PyObject* variable) = 0;
   virtual void OnValue(PyObject* value) = 0;
+  // Of the frame's own names: what they hold, by name. May be called more than once.
+  virtual void OnNames(PyObject* names) { (void)names; }
   // "self.hidden.w", of what is being looked at.
   std::string Name() const;
   static constexpr size_t kMostParts = 16;

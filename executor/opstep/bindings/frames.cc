@@ -196,12 +196,15 @@ bool Assigns(const Code& code, uint32_t from, uint32_t to) {
   return code.stores[std::min<size_t>(from / 2, last)] != code.stores[std::min<size_t>(to / 2, last)];
 }
 
-std::vector<std::string> TargetsOf(const Code& code, uint32_t place) {
+const std::vector<std::string>& TargetsOf(const Code& code, uint32_t place) {
+  const auto [it, added] = code.targets.try_emplace(place);
+  if (!added) return it->second;
   try {
-    return Reader(code, place).Targets();
+    it->second = Reader(code, place).Targets();
   } catch (const py::error_already_set&) {
-    return {};  // Code that another version of Python would write.
+    // Code that another version of Python would write.
   }
+  return it->second;
 }
 
 }  // namespace opstep::python

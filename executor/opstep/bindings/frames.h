@@ -20,6 +20,8 @@ struct Code {
 
   // Where the line of a place is: Python must search for it.
   mutable std::unordered_map<uint32_t, uint32_t> lines;
+  // Of calls at a place: see TargetsOf.
+  mutable std::unordered_map<uint32_t, std::vector<std::string>> targets;
   // Filled by NamesOf and Stores, when they are asked for.
   mutable py::object local_names;  // a tuple: of a function; null: not looked at
   mutable bool sees_locals = false;
@@ -44,7 +46,7 @@ const py::object& LocalNames(const Code& code);
 bool Assigns(const Code& code, uint32_t from, uint32_t to);
 // The names that the result of the call at that place is assigned to: x = f(), self.x = f(),
 // a, b = f().
-std::vector<std::string> TargetsOf(const Code& code, uint32_t place);
+const std::vector<std::string>& TargetsOf(const Code& code, uint32_t place);
 
 // Calls visit(code, frame, inner) for each of the user's frames, innermost first; `inner` is the
 // frame that it has called, or null.

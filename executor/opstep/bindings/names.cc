@@ -44,6 +44,23 @@ class Collector : public FrameNames {
       names_.push_back({name + ".gradient", 0, "", core->gradient->tensor()});
   }
 
+  // What holds no variable hides one that is called so.
+  void OnNames(PyObject* names) override {
+    if (!PyDict_Check(names)) return;
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(names, &at, &key, &value)) {
+      const char* text = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
+      if (!text) {
+        PyErr_Clear();  // A name that nobody can type.
+      } else if (!IsTensor(value)) {
+        PythonName other{text, 0, ""};
+        other.other = true;
+        Add(std::move(other));
+      }
+    }
+  }
+
   // A module's name may be hidden by one of the function's own.
   bool Add(PythonName found) {
     if (found.name.empty() || !known_.insert(found.name).second) return false;

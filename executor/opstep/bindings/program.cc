@@ -2,7 +2,10 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <mutex>
+#include <unordered_map>
 
+#include "debug/agent.h"
 #include "ir/op_view.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -211,6 +214,32 @@ std::vector<std::string> OpNames(const Program& program) {
   return names;
 }
 
+// The first of the programs that one was made from, by their ids. Leaked.
+struct Lineages {
+  std::mutex mutex;
+  std::unordered_map<uint32_t, uint32_t> first;
+
+  uint32_t Of(uint32_t program) {
+    const auto found = first.find(program);
+    return found == first.end() ? program : found->second;
+  }
+};
+Lineages& Known() {
+  static auto* lineages = new Lineages;
+  return *lineages;
+}
+
+bool HaveOneOrigin(uint32_t program, uint32_t other) {
+  const std::lock_guard lock(Known().mutex);
+  return Known().Of(program) == Known().Of(other);
+}
+
+std::shared_ptr<Program> MadeFrom(const Program& source, std::shared_ptr<Program> made) {
+  const std::lock_guard lock(Known().mutex);
+  Known().first[made->id()] = Known().Of(source.id());
+  return made;
+}
+
 std::shared_ptr<Program> FromDesc(proto::ProgramDesc desc, std::string name) {
   auto program = std::make_shared<Program>("");
   desc.set_name(std::move(name));
@@ -281,7 +310,7 @@ std::vector<std::string> OnceFlags(const Program& program) {
 }
 
 std::shared_ptr<Program> Merged(const Program& program, const Program& startup, std::string name) {
-  std::shared_ptr<Program> made = FromDesc(program.desc(), program.name());
+  std::shared_ptr<Program> made = MadeFrom(program, FromDesc(program.desc(), program.name()));
   SetMadeBy(*made, *made->MutableOp(Merge(*made, startup)));
   made->set_name(std::move(name));
   return made;
@@ -308,6 +337,7 @@ std::shared_ptr<Program> Joined(const Program& program, const Program& added,
 }  // namespace
 
 void BindProgram(py::module_& m) {
+  SetSameModel(&HaveOneOrigin);
   using P = Program;
   py::class_<P, std::shared_ptr<P>>(m, "Program")
       .def(py::init<std::string>())
@@ -374,14 +404,20 @@ void BindProgram(py::module_& m) {
       .def("has_op_name", &P::HasOpName)
       .def("op", &OpFields)
       .def("append_op", &Append)
-      .def("clone", [](const P& p, std::string name) { return FromDesc(p.desc(), name); })
+      .def("clone", [](const P& p, std::string name) {
+        return MadeFrom(p, FromDesc(p.desc(), name));
+      })
       .def("for_test",
-           [](const P& p, std::string name) { return FromDesc(ForTest(p.desc()), name); })
+           [](const P& p, std::string name) {
+             return MadeFrom(p, FromDesc(ForTest(p.desc()), name));
+           })
       .def("set_fields", &SetFields)
       .def("fields", &FieldsOf)
       .def("create_stack", &CreateStack)
       .def("prune", [](const P& p, const std::vector<std::string>& targets, std::string name,
-                       bool filled) { return FromDesc(Prune(p.desc(), targets, filled), name); })
+                       bool filled) {
+             return MadeFrom(p, FromDesc(Prune(p.desc(), targets, filled), name));
+           })
       .def("merged", &Merged)
       .def("joined", &Joined)
       .def("add_test_of", &AddTestOf)

@@ -31,7 +31,7 @@ export function activate(context: vscode.ExtensionContext): void {
     ...registerSteps(following),
     ...Listing.register(),
     vscode.debug.registerDebugAdapterTrackerFactory(DEBUG_TYPE, new Endings()),
-    vscode.languages.registerInlineValuesProvider("python", new InlineValues(DEBUG_TYPE, programs)),
+    vscode.languages.registerInlineValuesProvider("python", new InlineValues(DEBUG_TYPE)),
     vscode.commands.registerCommand("opstep.showGraph", (node?: ProgramNode | OpNode) => {
       const root = node?.kind === "op" ? node.root : node;
       return graph.show(root?.session, root?.program.id, node?.kind === "op" ? node.op.id : undefined);

@@ -65,6 +65,20 @@ export interface Place {
   readonly fault?: string;
 }
 
+/** What a frame's Python code calls a variable. */
+export interface Name {
+  readonly name: string;
+  readonly variable: string;
+  /** That assigned it, where that is known. */
+  readonly line?: number;
+}
+
+export interface Names {
+  /** Of the frame's file. */
+  readonly path: string;
+  readonly names: readonly Name[];
+}
+
 export interface Value {
   readonly variable: string;
   readonly value: string;

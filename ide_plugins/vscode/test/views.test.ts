@@ -1,25 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { madeBy, ranBefore } from "../src/inlineValues";
+import { inView } from "../src/inlineValues";
 import { matches } from "../src/opBreakpoints";
-import type { Graph, Op, Place } from "../src/protocol";
+import type { Place } from "../src/protocol";
 import { describe, speed } from "../src/statusBar";
-
-function op(id: number, lines: number[], more: Partial<Op> = {}): Op {
-  return {
-    id,
-    name: `fc_${id}.matmul`,
-    type: "matmul",
-    block: 0,
-    forward: 0,
-    listingLine: id,
-    inputs: [{ slot: "X", variable: "x" }],
-    outputs: [{ variable: `v${id}`, type: "float32[2]" }],
-    stack: lines.map((line) => ({ path: "/net.py", line })),
-    ...more,
-  };
-}
 
 test("a pattern means ops by type or name, and gradients by their forward op's too", () => {
   const forward = { name: "fc_0.matmul", type: "matmul" };
@@ -33,36 +18,18 @@ test("a pattern means ops by type or name, and gradients by their forward op's t
   assert.ok(!matches("grad:*", forward));
 });
 
-test("a line has made what it called others to make, but no gradients and nothing in place", () => {
-  const ops = [
-    op(1, [10, 30]),
-    op(2, [11, 30]),
-    op(3, [10], { forward: 1 }),
-    op(4, [31], { inputs: [{ slot: "Param", variable: "w" }], outputs: [{ variable: "w", type: "float32[2]" }] }),
-    op(5, [99]),
+test("names are shown on the lines in view that assigned them", () => {
+  const names = [
+    { name: "x", variable: "x", line: 9 },
+    { name: "h", variable: "fc_0.out", line: 10 },
+    { name: "self.h", variable: "fc_1.out", line: 20 },
+    { name: "loss", variable: "mean_0.out", line: 21 },
+    { name: "w", variable: "fc_0.w" },
   ];
   assert.deepEqual(
-    [...madeBy(ops, "/net.py", 1, 50)],
-    [
-      [10, ["v1"]],
-      [30, ["v1", "v2"]],
-      [11, ["v2"]],
-    ],
+    inView(names, 10, 20).map(({ name }) => name),
+    ["h", "self.h"],
   );
-  assert.equal(madeBy(ops, "/other.py", 1, 50).size, 0);
-});
-
-test("of a line that makes many ops only the newest are asked for", () => {
-  const ops = [1, 2, 3, 4, 5].map((id) => op(id, [10]));
-  assert.deepEqual([...madeBy(ops, "/net.py", 1, 50)], [[10, ["v3", "v4", "v5"]]]);
-});
-
-test("only what comes before the current op in the listing has run", () => {
-  const graph = { ops: [op(1, []), op(2, []), op(3, [])] } as unknown as Graph;
-  const ran = (after: boolean): number[] =>
-    ranBefore(graph, { ops: [2], after } as unknown as Place).map((each) => each.id);
-  assert.deepEqual(ran(false), [1]);
-  assert.deepEqual(ran(true), [1, 2]);
 });
 
 test("the status bar says where a run stands and how fast runs are", () => {
