@@ -36,9 +36,10 @@ def _version() -> str:
         return ""
 
 
-# gRPC reads these when it is imported. Its newer event loop hands each message from thread to thread,
-# a fourth of a round trip; only this version is told, for another may not know the setting and would
-# say so in the user's terminal. Nor does the terminal show what gRPC logs of connections that end.
+# gRPC reads these when it is imported. Its newer event loop hands each message from thread to
+# thread, a fourth of a round trip; only this version is told, for another may not know the setting
+# and would say so in the user's terminal. Nor does the terminal show what gRPC logs of connections
+# that end.
 _SETTINGS = {"GRPC_VERBOSITY": "ERROR"}
 if _version().startswith("1.85."):
     _SETTINGS["GRPC_EXPERIMENTS"] = "-event_engine_listener"

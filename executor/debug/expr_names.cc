@@ -154,8 +154,8 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
     if (!python || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
     if (python->other) {
       if (plan_.FindSlot(block_, name) == 0) continue;
-      Fail("Python's ", name,
-           " is no variable here; the program has one of that name: write var('", name, "')");
+      Fail("Python's ", name, " is no variable here; the program has one of that name: write var('",
+           name, "')");
     }
     *used = count;
     if (python->value) return Constant(Value::Of(python->value));

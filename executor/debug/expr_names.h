@@ -9,9 +9,9 @@
 
 namespace opstep::expr {
 
-// What a name means at one op of one plan: a slot of the op, then what every frame has (`step`), then
-// what the Python code there calls a variable, then a variable's own name, then an attribute of the
-// op.
+// What a name means at one op of one plan: a slot of the op, then what every frame has (`step`),
+// then what the Python code there calls a variable, then a variable's own name, then an attribute
+// of the op.
 class Names {
  public:
   Names(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)

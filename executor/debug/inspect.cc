@@ -271,8 +271,7 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     }
   }
   for (const std::string& name : variables) out->add_variables(name);
-  const PythonNames python_names =
-      NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
+  const PythonNames python_names = NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
   for (const PythonName& known : python_names.all()) {
     // Also those of other blocks: what uses them can be asked anywhere.
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {

@@ -23,7 +23,8 @@ const proto::OpDesc* FindOp(const proto::ProgramDesc& program, uint32_t id) {
 // The op after which Python went on: for a gradient that is the forward op, whose line it has.
 uint32_t TimeOf(const proto::ProgramDesc& program, const proto::OpDesc& op) {
   uint32_t time = op.id();
-  for (const proto::OpDesc* at = &op; at && at->forward_op(); at = FindOp(program, at->forward_op()))
+  for (const proto::OpDesc* at = &op; at && at->forward_op();
+       at = FindOp(program, at->forward_op()))
     time = at->forward_op();
   // One that was made on a line of its own: the first gradient.
   return op.visits_size() > 0 ? std::max(time, FirstOpOf(op.visits(0))) : time;
@@ -55,7 +56,7 @@ class History {
     Collect();
     std::map<std::string, NameAt> names;
     std::map<std::string, std::map<std::string, uint32_t>> later;  // name → variable → line
-    bool next = true;  // the first change behind the op
+    bool next = true;                                              // the first change behind the op
     for (const proto::NameChange& change : program_.names()) {
       if (change.call() != call_) continue;
       const bool before = change.op() <= time_;
@@ -180,9 +181,9 @@ class History {
   const uint32_t time_;
   std::set<std::string> persistable_;
   uint32_t call_ = 0, visit_ = 0;
-  std::map<uint32_t, uint32_t> lines_;    // by op
-  std::set<std::string> written_;         // by the line that is executed, so far
-  std::map<uint32_t, Result> results_;    // by visit
+  std::map<uint32_t, uint32_t> lines_;  // by op
+  std::set<std::string> written_;       // by the line that is executed, so far
+  std::map<uint32_t, Result> results_;  // by visit
   std::map<std::string, NameAt> names_;
 };
 

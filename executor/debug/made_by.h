@@ -36,8 +36,8 @@ struct NameAt {
   uint32_t line = 0;
 };
 // The names in one of those frames as they were when the op was made. `frames`: the frame's number
-// from the outermost, from 1. With `after` also what its line assigned, as far as the op has written
-// it. A name that was assigned later, and only once, is there too.
+// from the outermost, from 1. With `after` also what its line assigned, as far as the op has
+// written it. A name that was assigned later, and only once, is there too.
 std::vector<NameAt> NamesAt(const Plan& plan, const proto::OpDesc& op, size_t frames, bool after);
 
 // The variables that a name has held anywhere in the program.

@@ -127,7 +127,7 @@ class Plans {
 
  private:
   std::unordered_map<uint64_t, std::unique_ptr<KnownPlan>> plans_;
-  std::unordered_map<uint32_t, uint64_t> newest_;  // program → plan
+  std::unordered_map<uint32_t, uint64_t> newest_;         // program → plan
   std::map<uint32_t, std::weak_ptr<const Plan>> traced_;  // by op
   uint32_t traced_count_ = 0;
 };

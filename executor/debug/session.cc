@@ -217,9 +217,9 @@ void Session::Arrive() {
 void Session::Settle() {
   if (attached_ || taps_->any()) {
     if (!attached_) {
-      plans_.ForEach(
-          [](const Plan&, KnownPlan& known) { known.armed = known.after_armed = known.end_watched = false;
-          });
+      plans_.ForEach([](const Plan&, KnownPlan& known) {
+        known.armed = known.after_armed = known.end_watched = false;
+      });
     }
     BindAll();
     SetHook(shared_from_this());

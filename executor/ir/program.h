@@ -113,8 +113,8 @@ class Program {
   std::unordered_map<uint64_t, uint32_t> frames_;
 };
 
-// A call or a visit is known by the first op that was made in it, and the place of its frame in that
-// op's stack.
+// A call or a visit is known by the first op that was made in it, and the place of its frame in
+// that op's stack.
 constexpr uint32_t kMostFrames = 128;
 constexpr uint32_t CallNumber(uint32_t op, uint32_t frame) { return op * kMostFrames + frame; }
 constexpr uint32_t FirstOpOf(uint32_t call) { return call / kMostFrames; }

@@ -263,8 +263,8 @@ class Joiner {
       for (const proto::Naming& named : change.names()) {
         const std::string variable =
             named.variable() ? NameOf(0, added_.desc().strings(named.variable() - 1)) : "";
-        names.push_back({added_.desc().strings(named.name()), variable, named.assigned(),
-                         named.other()});
+        names.push_back(
+            {added_.desc().strings(named.name()), variable, named.assigned(), named.other()});
       }
       program_.AddNames(call->second, op->second, names);
     }

@@ -297,10 +297,10 @@ def test_refused_with_a_sentence_and_nothing_changed(
         assert same(got[name], plain[name]), name
 
 
-def test_a_python_frame_has_nothing_to_edit(tmp_path: Path) -> None:
+def test_a_python_frame_sees_what_the_run_sees(tmp_path: Path) -> None:
     async def edit(stop: Stop) -> None:
-        with pytest.raises(DebuggerError, match="it is a Python frame"):
-            await stop.assign("a.out", "0", frame=2)
+        await stop.assign("a.out", "0.5", frame=2)
+        assert (await stop.value("a.out") == 0.5).all()
 
     edited(tmp_path, "chain", "tanh", edit)
 

@@ -159,7 +159,7 @@ def test_over_into_and_out_of_functions(programs: Path, mode: str) -> None:
         assert session.step("next", thread)["line"] == tower
         assert session.step("stepIn", thread)["line"] == first
         assert session.step("stepOut", thread)["line"] == tower
-        # Python itself is past that line when the next op comes; a program stands behind its last op.
+        # Python is past that line when the next op comes; a program stands behind its last op.
         if mode != "imperative":
             assert session.step("next", thread)["line"] == tower
         assert session.step("next", thread)["line"] == absolute
@@ -172,11 +172,23 @@ def test_over_into_and_out_of_functions(programs: Path, mode: str) -> None:
 def test_steps_at_the_prompt(programs: Path, mode: str) -> None:
     script = programs / "tower.py"
     first, tower, call = (marker(script, name) for name in ("first", "tower", "call"))
-    typed = [f"break {first}", "condition 1 X.sum() > 3", "run", "where", "delete", "finish", "kill"]
+    typed = [
+        f"break {first}",
+        "condition 1 X.sum() > 3",
+        "run",
+        "where",
+        "delete",
+        "finish",
+        "kill",
+    ]
     shown = prompt(script, mode, typed)
     stops = [line for line in shown.splitlines() if line.startswith("stopped")]
     assert f"tower.py:{first}," in stops[0] and f"tower.py:{tower}," in stops[1], shown
-    kinds = ("python tower", "python model") if mode == "imperative" else ("made in tower", "made in model")
+    kinds = (
+        ("python tower", "python model")
+        if mode == "imperative"
+        else ("made in tower", "made in model")
+    )
     for kind, line in zip(kinds, (tower, call), strict=True):
         assert f"{kind}, tower.py:{line}" in shown, shown
 

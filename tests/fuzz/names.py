@@ -1,7 +1,7 @@
 """Random scripts, stopped at every op: each name must be what Python had when the op was made.
 
-The scripts rebind a few names, in functions that call each other, in loops, and as attributes. Just
-before each line that makes an op they note what the names hold, so that nothing is worked out twice.
+The scripts rebind a few names, in functions that call each other, in loops, and as attributes.
+Just before each line that makes an op they note what the names hold.
 `python tests/fuzz/names.py --seconds N --seed S`; a seed repeats its scripts.
 """
 
@@ -53,7 +53,7 @@ def told(value):
         return None
     return value.name if hasattr(value, "block") else float(value.numpy()[0])
 '''
-TAIL = '''
+TAIL = """
 mode = sys.argv[1]
 if mode == "compiled":
     main = opstep.Program("main")
@@ -65,7 +65,7 @@ if mode == "compiled":
 else:
     with imperative.guard():
         f0(imperative.to_variable(np.ones(1, np.float32)))
-'''
+"""
 
 
 class Wrong(AssertionError):

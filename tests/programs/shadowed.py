@@ -23,13 +23,13 @@ class Head:
 def helper(x):
     x = layers.add(x, 10.0)  # @ten
     y = layers.add(x, 100.0)  # @hundred
-    return y
+    return y  # noqa: RET504
 
 
 def model(x):
     y = helper(x)  # @call
     x = head(y)  # @head
-    return x
+    return x  # noqa: RET504
 
 
 head = Head()

@@ -11,7 +11,7 @@ from opstep import imperative, layers
 def block(x):
     x = layers.add(x, 1.0)  # @first
     x = layers.mul(x, 2.0)  # @second
-    return x
+    return x  # noqa: RET504
 
 
 def tower(x):

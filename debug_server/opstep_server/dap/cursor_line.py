@@ -1,7 +1,7 @@
 """Run to Cursor on a line that makes no op: refused with a sentence, not run to the end.
 
-The protocol has no request for it: an editor adds a breakpoint on the line and continues at once. So
-a `continue` that comes right after one line was added, on which no op was made, is refused once.
+The protocol has no request for it: an editor adds a breakpoint on the line and continues at once.
+So a `continue` right after one line was added, on which no op was made, is refused once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ class CursorLine:
         (line,) = added
         message = now[line].get("message", "")
         # "no op was made on train.py:9 yet": one may still come.
-        if not now[line]["verified"] and message.startswith("no op was made") and " yet" not in message:
+        if (
+            not now[line]["verified"]
+            and message.startswith("no op was made")
+            and " yet" not in message
+        ):
             place = f"{os.path.basename(path)}:{line}"
             nearest = f" {message[message.index('(') :]}" if "(" in message else ""
             self._refusal = (

@@ -15,9 +15,9 @@ from opstep_server.dap import rules, types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.attach import Attach
 from opstep_server.dap.breakpoints import Breakpoints
-from opstep_server.dap.cursor_line import CursorLine
 from opstep_server.dap.client import Client
 from opstep_server.dap.completion import Completion
+from opstep_server.dap.cursor_line import CursorLine
 from opstep_server.dap.disassembly import Disassembly
 from opstep_server.dap.evaluation import Evaluation
 from opstep_server.dap.events import EventTranslator

@@ -193,8 +193,9 @@ Call& CallOf(PyFrameObject* frame) {
 // from another line, goes back in its code, or calls something else from the same place.
 void Visit(Call& call, uint32_t line, uint32_t place, PyFrameObject* inner) {
   const uint64_t callee = inner ? CallOf(inner).serial : 0;
-  const bool same = call.visit && call.line == line &&
-                    (place > call.place || (place == call.place && callee && callee == call.callee));
+  const bool same =
+      call.visit && call.line == line &&
+      (place > call.place || (place == call.place && callee && callee == call.callee));
   if (!same) call.visit = ++last_visit;
   call.line = line;
   call.place = place;
@@ -310,8 +311,7 @@ void LookAtNames(Call& call, const Code& code, PyFrameObject* frame, uint32_t be
   Looker looker(program);
   looker.Locals(frame);
   if (!*call.own_module) {
-    const py::object globals =
-        py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_globals");
+    const py::object globals = py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_globals");
     looker.GlobalsUsedBy(code, globals.ptr());
   }
   if (!looker.Compare(call.seen)) return;

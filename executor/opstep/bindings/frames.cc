@@ -48,7 +48,8 @@ Does DoesWhat(std::string_view name) {
 const std::array<Does, 256>& Opcodes() {
   static const auto* opcodes = [] {
     auto* table = new std::array<Does, 256>{};
-    for (const auto& [name, number] : py::module_::import("opcode").attr("opmap").cast<py::dict>()) {
+    for (const auto& [name, number] :
+         py::module_::import("opcode").attr("opmap").cast<py::dict>()) {
       const auto at = number.cast<size_t>();
       if (at < table->size()) (*table)[at] = DoesWhat(name.cast<std::string>());
     }
@@ -193,7 +194,8 @@ bool Assigns(const Code& code, uint32_t from, uint32_t to) {
     code.stores.push_back(count);
   }
   const size_t last = code.stores.size() - 1;
-  return code.stores[std::min<size_t>(from / 2, last)] != code.stores[std::min<size_t>(to / 2, last)];
+  return code.stores[std::min<size_t>(from / 2, last)] !=
+         code.stores[std::min<size_t>(to / 2, last)];
 }
 
 const std::vector<std::string>& TargetsOf(const Code& code, uint32_t place) {

@@ -404,9 +404,8 @@ void BindProgram(py::module_& m) {
       .def("has_op_name", &P::HasOpName)
       .def("op", &OpFields)
       .def("append_op", &Append)
-      .def("clone", [](const P& p, std::string name) {
-        return MadeFrom(p, FromDesc(p.desc(), name));
-      })
+      .def("clone",
+           [](const P& p, std::string name) { return MadeFrom(p, FromDesc(p.desc(), name)); })
       .def("for_test",
            [](const P& p, std::string name) {
              return MadeFrom(p, FromDesc(ForTest(p.desc()), name));
@@ -414,8 +413,8 @@ void BindProgram(py::module_& m) {
       .def("set_fields", &SetFields)
       .def("fields", &FieldsOf)
       .def("create_stack", &CreateStack)
-      .def("prune", [](const P& p, const std::vector<std::string>& targets, std::string name,
-                       bool filled) {
+      .def("prune",
+           [](const P& p, const std::vector<std::string>& targets, std::string name, bool filled) {
              return MadeFrom(p, FromDesc(Prune(p.desc(), targets, filled), name));
            })
       .def("merged", &Merged)
