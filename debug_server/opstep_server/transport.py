@@ -36,17 +36,19 @@ def _version() -> str:
         return ""
 
 
+# gRPC's remarks on connections that end are not for the user's terminal.
+_SETTINGS = {"GRPC_VERBOSITY": "ERROR"}
 # gRPC's newer event loop hands each message from thread to thread, a fourth of a round trip. Only
 # this version is told: another may not know the setting, and would say so in the user's terminal.
-_SETTING = "GRPC_EXPERIMENTS"
-_SET = _version().startswith("1.85.") and _SETTING not in os.environ
-if _SET:
-    os.environ[_SETTING] = "-event_engine_listener"
+if _version().startswith("1.85."):
+    _SETTINGS["GRPC_EXPERIMENTS"] = "-event_engine_listener"
+_SET = [name for name in _SETTINGS if name not in os.environ]
+os.environ.update({name: _SETTINGS[name] for name in _SET})
 import grpc  # noqa: E402
 import grpc.aio  # noqa: E402
 
-if _SET:
-    del os.environ[_SETTING]  # What we launch has its own gRPC.
+for _name in _SET:
+    del os.environ[_name]  # What we launch has its own gRPC.
 
 HELLO_SECONDS = 10.0
 # What a stream raises when its other side is gone.
