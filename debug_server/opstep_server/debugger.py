@@ -409,8 +409,8 @@ class Debugger(Looking, Tapping):
             self._forget(event.executor.id)
         if not self._told:
             return
-        if isinstance(event, StoppedEvent) and self._process is not None:
-            self._process.drain()  # What it wrote before it stopped comes before the stop.
+        if isinstance(event, StoppedEvent | Logged) and self._process is not None:
+            self._process.drain()  # What it wrote before comes before.
         for listener in list(self._listeners):
             listener(event)
 

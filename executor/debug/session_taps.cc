@@ -79,6 +79,7 @@ void Session::EndTaps(ThreadState& thread) {
 // run the plan pay for them.
 void Session::LeaveBlock(const FrameView& frame) {
   if (frame.top().parent || abandoned_ || retired_) return;
+  logs_.Settle();
   ThreadState& thread = ThisThread();
   Lock lock(mutex_);
   if (thread.tapped == 0) return;
