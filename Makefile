@@ -91,7 +91,7 @@ test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real
 
 FUZZ_SECONDS ?= 60
 fuzz: build $(STAMPS)/extra-test ## Each fuzz for FUZZ_SECONDS (60)
-	@for each in programs edits counted tap_files dap_stream hostile_server; do \
+	@for each in programs edits counted tap_kills tap_files dap_stream hostile_server; do \
 	  echo "== $$each"; $(PY) tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS); \
 	done
 
