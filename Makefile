@@ -66,7 +66,7 @@ AGAIN = --reruns 1 -rR
 # Tests without servers, adapters or windows run in two processes.
 TWO = -n 2
 
-test: test-fast test-e2e test-vscode ## All tests
+test: test-fast test-e2e test-emacs test-vscode ## All tests
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
 	@$(PYTEST) -q $(AGAIN) $(TWO) -m "not e2e and not vscode and not slow and not emacs" tests
@@ -86,13 +86,12 @@ $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
 test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
 	@$(PYTEST) -q $(AGAIN) -m "(e2e or slow) and not vscode and not emacs" tests
 
-# Not part of `make test`: two of its tests have failed without a known cause.
 test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real Emacs with dap-mode
-	@$(PYTEST) -q -m emacs tests
+	@$(PYTEST) -q $(AGAIN) -m emacs tests
 
 FUZZ_SECONDS ?= 60
 fuzz: build $(STAMPS)/extra-test ## Each fuzz for FUZZ_SECONDS (60)
-	@for each in programs edits names counted tap_files hostile_server; do \
+	@for each in programs edits names counted tap_kills tap_files dap_stream hostile_server; do \
 	  echo "== $$each"; $(PY) tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS); \
 	done
 

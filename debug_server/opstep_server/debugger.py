@@ -274,6 +274,12 @@ class Debugger(Looking, Tapping):
     def breakpoints(self) -> list[BreakpointState]:
         return self._hub.breakpoints.of(self._user)
 
+    def others_only(self, stopped: pb.Stopped) -> bool:
+        """Whether all breakpoints that it hit are those of other clients."""
+        owners = [self._hub.breakpoints.owner(id) for id in stopped.breakpoints]
+        # A temporary one of ours is gone by now.
+        return bool(owners) and all(owner and not owner.startswith(self._user) for owner in owners)
+
     @property
     def executors(self) -> list[Executor]:
         return self._hub.roster.executors
@@ -409,8 +415,8 @@ class Debugger(Looking, Tapping):
             self._forget(event.executor.id)
         if not self._told:
             return
-        if isinstance(event, StoppedEvent) and self._process is not None:
-            self._process.drain()  # What it wrote before it stopped comes before the stop.
+        if isinstance(event, StoppedEvent | Logged) and self._process is not None:
+            self._process.drain()  # What it wrote before comes before.
         for listener in list(self._listeners):
             listener(event)
 

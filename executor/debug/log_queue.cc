@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGather{20};
 constexpr std::chrono::milliseconds kLast{500};
+constexpr std::chrono::milliseconds kSettle{200};
 // Not waited for when it is that much; also the most that one message holds.
 constexpr size_t kMuch = 128 << 10;
 constexpr size_t kMuchRecords = 2000;
@@ -21,6 +22,7 @@ constexpr uint64_t kAhead = 4000;
 void LogQueue::Add(proto::LogRecord record) {
   const size_t size = record.ByteSizeLong();
   std::lock_guard lock(mutex_);
+  unsettled_.store(true, std::memory_order_relaxed);
   if (bytes_ + size > kMostBytes) {
     Drop(record);
     return;
@@ -41,6 +43,7 @@ void LogQueue::Taken(uint64_t records) {
       under_way_ -= taken;
       records -= std::min(records, taken);
     } while (records > 0);
+    if (Empty()) behind_ = false;
   }
   changed_.notify_all();
 }
@@ -100,6 +103,21 @@ void LogQueue::Flush() {
   Send();
 }
 
+void LogQueue::Settle() {
+  if (!unsettled_.load(std::memory_order_relaxed)) return;
+  std::unique_lock lock(mutex_);
+  const auto until = std::chrono::steady_clock::now() + kSettle;
+  while (true) {
+    Send();
+    if (Empty()) {
+      unsettled_.store(false, std::memory_order_relaxed);
+      return;
+    }
+    if (behind_ || closing_) return;
+    behind_ = changed_.wait_until(lock, until) == std::cv_status::timeout;
+  }
+}
+
 void LogQueue::Finish() {
   std::lock_guard lock(mutex_);
   if (!Send()) SendRest();
@@ -115,6 +133,8 @@ uint64_t LogQueue::Clear() {
   sent_.clear();
   bytes_ = 0;
   under_way_ = unsent_ = 0;
+  behind_ = false;
+  changed_.notify_all();
   return lost;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -31,6 +32,10 @@ class LogQueue {
   void Taken(uint64_t records);
   // Sends what may be sent now, before something that must not overtake it.
   void Flush();
+  // At the end of a run: waits a moment until the server has worked in all that was written, so
+  // that what the program prints next cannot overtake it. Not for a server that was too slow
+  // before, until it has caught up.
+  void Settle();
   // Sends the rest as a count of what is dropped, for a server that leaves in order.
   void Finish();
   // Forgets what was meant for a server that is gone; how many records it may not have.
@@ -43,6 +48,7 @@ class LogQueue {
   // The rest with the lock. False when the server is behind.
   bool Send();
   void SendRest();
+  bool Empty() const { return records_.empty() && dropped_.empty() && sent_.empty(); }
   void Deliver(proto::Logs logs);
   void Drop(const proto::LogRecord& record) { ++dropped_[record.breakpoint()]; }
 
@@ -60,6 +66,8 @@ class LogQueue {
   uint64_t under_way_ = 0;  // records in `sent_`
   uint64_t unsent_ = 0;     // records and drops of messages that went nowhere
   bool closing_ = false;
+  bool behind_ = false;  // the server was waited for in vain
+  std::atomic<bool> unsettled_{false};
   std::thread thread_;
 };
 

@@ -79,6 +79,8 @@ void Session::EndTaps(ThreadState& thread) {
 // run the plan pay for them.
 void Session::LeaveBlock(const FrameView& frame) {
   if (frame.top().parent || abandoned_ || retired_) return;
+  // Where nothing may wait, a program's own output may come before its lines.
+  if (policy_ != proto::POLICY_LOG_ONLY) logs_.Settle();
   ThreadState& thread = ThisThread();
   Lock lock(mutex_);
   if (thread.tapped == 0) return;

@@ -13,6 +13,7 @@ exe.run(opstep.default_startup_program())
 
 import os as _os
 import threading as _threading
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from opstep import _core
 from opstep._core import Error
@@ -150,3 +151,14 @@ _notebook._start()
 threads._start()
 loop_memory._start()
 debug._start()
+
+if not _TYPE_CHECKING:  # Type checkers would take every name for an attribute.
+
+    def __getattr__(name: str) -> object:
+        from opstep import elsewhere
+
+        hint = elsewhere.hint(name, elsewhere.FUNCTIONS | elsewhere.PACKAGE)
+        for package in (layers, ops):
+            if not hint and name in dir(package) and callable(getattr(package, name)):
+                hint = f"; write {package.__name__.removeprefix('opstep.')}.{name}"
+        raise AttributeError(f"module 'opstep' has no attribute '{name}'{hint}")

@@ -39,8 +39,10 @@ FUNCTIONS = {
     "l1_loss": "ops.reduce_mean(ops.abs(x - y))",
     "linspace": "layers.constant(np.linspace(start, end, n, dtype=np.float32))",
     "logsumexp": "ops.reduce_log_sum_exp(x, axes=...)",
+    "Linear": "layers.fc(x, size=...), or opstep.imperative.FC",
     "manual_seed": "program.random_seed = n",
     "masked_fill": "ops.where(mask, value, x)",
+    "max_pool2d": "layers.pool2d(x, ...)",
     "mm": "ops.matmul(x, y)",
     "mse_loss": "ops.reduce_mean(layers.square_error_cost(x, y))",
     "mul_": "x * y",
@@ -58,6 +60,16 @@ FUNCTIONS = {
     "var": "the mean of (x - x.mean()) ** 2",
     "view": "x.reshape(...)",
 }
+
+# Names of the package itself elsewhere → how to write it.
+PACKAGE = dict(  # noqa: C408 (an op is named in quotes in its own file only)
+    load="opstep.load_params or opstep.load_model",
+    nn="opstep.layers",
+    no_grad="opstep.imperative.no_grad()",
+    optim="opstep.optimizer",
+    save="opstep.save_params or opstep.save_model",
+    Tensor="opstep.imperative.Value",
+)
 
 # Arguments elsewhere → those that ours may have instead.
 WORDS: dict[str, tuple[str, ...]] = {

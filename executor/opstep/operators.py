@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, NoReturn, Union
 
+import numpy as np
+
+from opstep.elsewhere import hint as hint_of, with_hints
 from opstep.errors import error
 
 # What may stand beside a variable in an expression.
 Operand = Union["Operators", int, float, bool]
 Axis = int | Sequence[int] | None
+# NumPy's functions that are operators, which it calls for `array + variable`.
+_OPERATORS = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.power: operator.pow,
+    np.matmul: operator.matmul,
+    np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+    np.bitwise_xor: operator.xor,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+}
+# With the sides exchanged a comparison is another one.
+_REFLECTED = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__"}
 
 
 class Operators:
@@ -18,8 +42,30 @@ class Operators:
 
     __slots__ = ()
 
-    # NumPy must leave `array + variable` to these operators, which say what is wrong.
-    __array_ufunc__ = None
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **how: Any) -> Any:
+        """NumPy leaves `array + variable` to these operators, which say what is wrong."""
+        if function in (np.equal, np.not_equal):
+            return (inputs[0] is inputs[1]) == (function is np.equal)
+        done = _OPERATORS.get(function)
+        in_place = how.keys() == {"out"} and how["out"][0] is inputs[0]
+        if done is None or method != "__call__" or (how and not in_place):
+            raise error(
+                f"np.{function.__name__} takes arrays, not what ops read and write: use a function "
+                "of opstep.ops in its place, or give it the array, x.numpy() or a fetched one"
+            )
+        one, other = inputs
+        if isinstance(one, Operators):
+            return done(one, other)
+        name = done.__name__.strip("_")
+        return getattr(other, _REFLECTED.get(name, f"__r{name}__"))(one)
+
+    if not TYPE_CHECKING:  # Type checkers would take every name for an attribute.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = hint_of(name)
+            if not hint and name in _ops().__dir__():
+                hint = f"; write ops.{name}(x, ...)"
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
     def __add__(self, other: Operand) -> Any:
         return _ops().add(self, other)
@@ -138,9 +184,12 @@ class Operators:
             raise error("view takes sizes: for another dtype say astype")
         return self.reshape(*shape)
 
-    def flatten(self) -> Any:
-        """All elements in one dimension."""
-        return _ops().reshape(self, shape=[-1])
+    @with_hints
+    def flatten(self, start_dim: int = 0) -> Any:
+        """The dimensions from start_dim on as one."""
+        if not 0 <= start_dim <= max(self.ndim - 1, 0):
+            raise error(f"flatten({start_dim}) needs a dimension from 0 to {self.ndim - 1}")
+        return _ops().reshape(self, shape=[0] * start_dim + [-1])
 
     def transpose(self, *axes: Any) -> Any:
         """With the axes in reverse order, in the given order, or with two of them exchanged."""
@@ -161,11 +210,13 @@ class Operators:
             order[one], order[other] = other, one
         return _ops().transpose(self, perm=order) if order else _ops().transpose(self)
 
+    @with_hints
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
         """Where the largest element is, of all or along an axis."""
         x, along = (self.flatten(), 0) if axis is None else (self, axis)
         return _ops().arg_max(x, axis=along, keepdims=keepdims)
 
+    @with_hints
     def std(self, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
         """The standard deviation as in NumPy; PyTorch's is that with ddof=1."""
         ops = _ops()
@@ -179,15 +230,19 @@ class Operators:
         total = ops.reduce_sum(squares, axes=axis, keepdims=keepdims)
         return ops.sqrt(ops.div(total, ops.sub(count, float(ddof))))
 
+    @with_hints
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Any:
         return _ops().reduce_sum(self, axes=axis, keepdims=keepdims)
 
+    @with_hints
     def mean(self, axis: Axis = None, keepdims: bool = False) -> Any:
         return _ops().reduce_mean(self, axes=axis, keepdims=keepdims)
 
+    @with_hints
     def max(self, axis: Axis = None, keepdims: bool = False) -> Any:
         return _ops().reduce_max(self, axes=axis, keepdims=keepdims)
 
+    @with_hints
     def min(self, axis: Axis = None, keepdims: bool = False) -> Any:
         return _ops().reduce_min(self, axes=axis, keepdims=keepdims)
 

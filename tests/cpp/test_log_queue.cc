@@ -1,4 +1,6 @@
 // Records of log points: all are sent or counted, in order, whatever the stream does.
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -135,9 +137,43 @@ void DropsAlone() {
   Check(stream.queue.Clear() == 0, "counts are taken too");
 }
 
+void EndsOfRuns() {
+  Stream stream;
+  stream.queue.Settle();  // Nothing was written: nobody is waited for.
+  // A server that takes what it gets: a run ends when it has.
+  std::atomic<bool> over{false};
+  stream.queue.Add(Record(0));
+  std::thread run([&] {
+    stream.queue.Settle();
+    over = true;
+  });
+  stream.queue.Flush();
+  Check(stream.steps.size() == 1, "it is sent");
+  stream.queue.Taken(1);
+  run.join();
+  Check(over, "the run ended");
+  // One that takes nothing is waited for once.
+  stream.queue.Add(Record(1));
+  stream.queue.Settle();
+  const auto before = std::chrono::steady_clock::now();
+  for (uint64_t i = 2; i < 100; ++i) {
+    stream.queue.Add(Record(i));
+    stream.queue.Settle();
+  }
+  Check(std::chrono::steady_clock::now() - before < std::chrono::seconds(20), "once only");
+  Check(stream.steps.size() == 100, "what is written is sent nevertheless");
+  // A server that leaves lets the run end.
+  stream.queue.Clear();
+  stream.queue.Add(Record(100));
+  std::thread left([&] { stream.queue.Settle(); });
+  stream.queue.Clear();
+  left.join();
+}
+
 }  // namespace
 
 int main() {
+  EndsOfRuns();
   FewRecords();
   SlowServer();
   ManyThreads();

@@ -106,7 +106,7 @@ def test_an_adapter_that_is_killed_ends_what_it_had_run_in_a_terminal(
         session.event("thread")
         session.process.kill()
         session.wait_for_end()
-    assert terminal.processes[0].wait(20) == (0 if keep else 128 + signal.SIGTERM)
+    assert terminal.processes[0].wait(SECONDS) == (0 if keep else 128 + signal.SIGTERM)
 
 
 @pytest.mark.parametrize("how", ["vanish", "disconnect", "let go"])

@@ -64,7 +64,7 @@ def test_attach_leaves_the_process_running(programs: Path, tmp_path: Path) -> No
             assert process.poll() is None
             until.touch()
             assert process.stdout.read() == "done\n"
-            assert process.wait(30) == 0
+            assert process.wait(SECONDS) == 0
         finally:
             process.kill()
 

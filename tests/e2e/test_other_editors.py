@@ -144,3 +144,20 @@ def test_a_stopped_thread_that_dies_goes_on_first(programs: Path) -> None:
         assert editor.stopped_thread is None
         names = [m["event"] for m in session.history if m["type"] == "event"]
         assert names.index("continued") < names.index("exited") < names.index("terminated")
+
+
+@pytest.mark.parametrize("terminate", [True, False])
+def test_a_client_that_leaves_hears_no_more_of_threads(programs: Path, terminate: bool) -> None:
+    """Emacs asks for all threads whenever it hears of one, and finds the adapter gone."""
+    with Session() as session:
+        editor = NvimDap(session)
+        launch(editor, programs / "two_lines.py", "first")
+        editor.wait_for_stop()
+        before = len(session.history)
+        session.request("disconnect", {"terminateDebuggee": terminate})
+        session.wait_for_end()
+        while not session._ended:
+            session._take(1)
+        told = [m["event"] for m in session.history[before:] if m["type"] == "event"]
+        assert not {"thread", "continued", "stopped"} & set(told), told
+        assert "terminated" in told

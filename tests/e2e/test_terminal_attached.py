@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -79,7 +78,6 @@ def test_a_ctrl_c_between_prompt_and_command_ends_nothing(tmp_path: Path):
         for _ in range(30):
             t.type("info breakpoints\r")
             t.press("C-C")
-        time.sleep(0.2)
         t.press("C-C")
         t.type("help quit\r")
         t.expect(r"leave the debugger")

@@ -21,6 +21,8 @@ def debug(script: Path, *commands: str, code: int = 0) -> list[str]:
         timeout=SECONDS,
     )
     assert result.returncode == code, result.stdout + result.stderr
+    # Libraries have nothing to say in the user's terminal.
+    assert result.stderr == ""
     return result.stdout.splitlines()
 
 

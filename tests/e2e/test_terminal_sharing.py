@@ -147,6 +147,18 @@ def test_a_terminal_shares_what_it_is_attached_to(
         two.expect(TANH + " of another client$")
         two.type("print step > 0")
         two.expect(r"step > 0 = True")
+        # A stop of the second's is not taken for one of the first's own.
+        one.type("delete")
+        one.type("continue")
+        two.type("break reduce_sum")
+        two.expect(r"stopped at op #3 .* breakpoint 1$")
+        one.expect(r"stopped at op #3 .* breakpoint of another client$")
+        one.type("info threads")
+        one.expect(r"stopped at op #3 .* breakpoint of another client$")
+        one.type("break tanh")
+        one.type("continue")
+        one.expect(TANH + r" \d$")
+        two.expect(TANH + " of another client$")
         # The second one leaves, and the first has what it had.
         leave(two)
         one.type("stepi")

@@ -96,6 +96,56 @@ def test_words_of_other_libraries_lead_to_ours(name: str) -> None:
         assert known or f"; write {written}" in str(failed.value)
 
 
+@pytest.mark.parametrize("name", elsewhere.FUNCTIONS)
+def test_words_of_other_libraries_as_methods(x: opstep.Variable, name: str) -> None:
+    with guard():
+        value = to_variable(X)
+    for place in (x, value, opstep):
+        if not hasattr(place, name):
+            with pytest.raises(AttributeError, match=re.escape(elsewhere.FUNCTIONS[name])):
+                getattr(place, name)
+
+
+@pytest.mark.parametrize("name", elsewhere.PACKAGE)
+def test_words_of_other_packages(name: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(elsewhere.PACKAGE[name])):
+        getattr(opstep, name)
+    for written in re.findall(r"opstep\.([\w.]+)", elsewhere.PACKAGE[name]):
+        found: Any = opstep
+        for part in written.split("."):
+            found = getattr(found, part)
+
+
+def test_an_op_is_no_method(x: opstep.Variable) -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'unsqueeze'; write ops.unsqueeze\(x"):
+        x.unsqueeze(0)
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        _ = x.nonsense
+    with pytest.raises(AttributeError, match=r"has no attribute 'relu'; write layers.relu$"):
+        _ = opstep.relu
+
+
+def test_numpy_s_functions_and_operators(x: opstep.Variable) -> None:
+    with guard():
+        value = to_variable(X)
+        for what in (x, value):
+            with pytest.raises(opstep.Error, match=r"np.exp takes arrays.*opstep.ops"):
+                np.exp(what)
+            with pytest.raises(opstep.Error, match=r"np.add takes arrays"):
+                np.add.reduce(what)
+            assert np.equal(X, what) is False and np.not_equal(X, what) is True
+        two = np.float32(2)
+        for made, expected in (
+            (two * value, 2 * X), (two - value, 2 - X), (two / (value + 1), 2 / (X + 1)),
+            (two < value, X > 2), (two >= value, X <= 2), (np.add(value, two), X + 2),
+            (np.int64(7) // value.astype("int64").sum(), 7 // 15),
+        ):  # fmt: skip
+            np.testing.assert_allclose(made.numpy(), expected, rtol=1e-6)
+        array = np.zeros_like(X)
+        with pytest.raises(opstep.Error, match="must be a value, not an array"):
+            array += value
+
+
 class Scale(opstep.PyLayer):
     @staticmethod
     def forward(ctx, x, factor=1.0):
@@ -125,6 +175,7 @@ def test_methods_of_values() -> None:
             )
         for made, expected in (
             (x.flatten(), X.flatten()),
+            (c.flatten(1), cube.reshape(2, 12)),
             (x.view(3, 2), X.reshape(3, 2)),
             (x.view([-1]), X.flatten()),
             (x.transpose(), X.T),
@@ -138,6 +189,8 @@ def test_methods_of_values() -> None:
             lambda: x.transpose(0, 1),
             lambda: c.transpose(0, 7),
             lambda: x.view("int32"),
+            lambda: x.flatten(2),
+            lambda: x.argmax(dim=1),
         ):
             with pytest.raises(opstep.Error):
                 wrong()

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from programs import RandomProgram, fuzz, usable_cases
 
 import opstep
-from opstep import layers, ops
+from opstep import _core, layers, ops
 
 KNOWN = usable_cases()
 
@@ -23,6 +23,22 @@ def test_random_programs_are_right_or_refused() -> None:
     results, findings = fuzz(0, 120, None, KNOWN)
     assert not findings, "\n".join(findings)
     assert results["second"] > 40, results
+
+
+@pytest.mark.parametrize("op", sorted({case.type for case in KNOWN}))
+def test_each_op_is_right_or_refused(op: str) -> None:
+    """Values, first and second gradients of all its samples."""
+    for case in KNOWN:
+        if case.type == op:
+            RandomProgram(0, [case], length=1).check()
+
+
+def test_no_op_with_a_gradient_is_left_out() -> None:
+    differentiable = {schema["type"] for schema in _core.ops() if schema["has_grad"]}
+    left_out = {op for op in differentiable if not op.endswith("_grad")}
+    left_out -= {case.type for case in KNOWN}
+    # They hold other ops, or Python code: test_double_gradients.py and test_pylayer.py.
+    assert len(left_out) == 8, left_out
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ def test_it_comes_and_goes_while_the_script_runs(tmp_path: Path):
         t.shows(r"^\(opstep\)$")
         t.type("stepi 4\r")
         t.expect(rf"run {run + 1}\r(?s:.*)run {run + 1}: step")
+        t.shows(r"^\(opstep\)\s*\Z")
         t.press("C-X A")
         t.shows(r"▶\d  \w+")
 

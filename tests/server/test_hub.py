@@ -167,7 +167,7 @@ def test_a_deaf_executor_holds_nobody_back(tmp_path: Any, monkeypatch: Any) -> N
             user = User(hub)
             await until(lambda: executor.of("set_presence"))
             executor.silent = True
-            await asyncio.wait_for(user.debugger.close(), 2)
+            await asyncio.wait_for(user.debugger.close(), SECONDS)
             await executor.close()
 
     asyncio.run(run())

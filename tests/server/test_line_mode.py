@@ -25,6 +25,7 @@ def test_tab_completes_commands_ops_files_and_lines(tmp_path: Path):
         t.shows(EMPTY)
         t.type("tbreak add\rrun\r")
         t.shows(r"breakpoint 1$")
+        t.shows(EMPTY)
         # Now the program is known. What the word may become is told with what it is.
         t.type("break \t")
         t.shows(r"^ +add_0 +add$")
@@ -46,10 +47,16 @@ def test_tab_completes_commands_ops_files_and_lines(tmp_path: Path):
 def test_the_chosen_word_is_taken_before_the_command_runs(tmp_path: Path):
     with terminal(XDG_STATE_HOME=str(tmp_path)) as t:
         t.shows(r"^\(opstep\)")
-        t.type("en\t\t")
-        t.shows(r"^\(opstep\) enable")
-        t.type("hel\t ca\t\t\r")
-        t.hides(r"^error")
+        t.type("help c\t")
+        t.shows(r"^ +catch +\w")
+        t.type("\t")
+        word = t.shows(r"^\(opstep\) help (c\w+)$")[1]
+        # The first Enter takes the word: more can be typed. The second runs the command.
+        t.press("Enter")
+        t.type(" x")
+        t.shows(rf"^\(opstep\) help {word} x$")
+        t.type("\x7f\x7f\r")
+        t.shows(rf"(?s)^\(opstep\) help {word}\n{word} .*^\(opstep\)\s*\Z")
 
 
 def test_history_is_there_in_the_next_session(tmp_path: Path):
@@ -67,6 +74,7 @@ def test_history_is_there_in_the_next_session(tmp_path: Path):
         t.shows(r"break first_name")
         t.press("Enter")
         t.shows(r"^breakpoint 1 at first_name")
+        t.shows(EMPTY)
         # What was typed before is suggested, and taken with End.
         t.type("inf")
         t.shows(r"^\(opstep\) info breakpoints$")
@@ -77,6 +85,7 @@ def test_history_is_there_in_the_next_session(tmp_path: Path):
         t.shows(
             r"^ +1  break first_name\n +2  info breakpoints\n +3  quit\n +4  break first_name\n"
         )
+        t.shows(EMPTY)
         t.press("Up", "Up")
         t.shows(r"^\(opstep\) info breakpoints$")
     assert (tmp_path / "opstep").stat().st_mode & 0o077 == 0
@@ -222,8 +231,10 @@ def test_lines_of_commands_have_their_own_prompt(tmp_path: Path):
         t.type("end\r")
         t.shows(EMPTY)
         t.type("run\r")
-        t.shows(r"^from 42$")
+        t.shows(r"^from 42\n\(opstep\)\s*\Z")
         t.type("commands 1\rprint x\r")
+        # Ctrl-C is the prompt's only once the prompt is there.
+        t.shows(r"^>\s*print x\n>\s*\Z")
         t.press("C-C")
         t.shows(EMPTY)
         t.type("info breakpoints\r")

@@ -386,7 +386,7 @@ def rows(t: Terminal) -> list[str]:
 
 
 def until(t: Terminal, done: Callable[[], bool]) -> None:
-    t._until(done, "what was waited for", 20)
+    t._until(done, "what was waited for", SECONDS)
 
 
 def test_a_source_has_a_pane_of_its_own(log: FakeLog):

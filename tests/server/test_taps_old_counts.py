@@ -9,7 +9,7 @@ from pathlib import Path
 from fake_log import FakeLog
 
 from opstep_server.cli.log_once import told
-from opstep_server.model import Executor, TapsChanged
+from opstep_server.model import Executor, ExecutorJoined, ExecutorLost, TapsChanged
 from opstep_server.taps.report.collect import collect
 from opstep_server.taps.reports import Reports
 from opstep_server.taps.view.counts import Counts, TapCount
@@ -29,15 +29,15 @@ def counts_of(directory: Path) -> list[Counts]:
 
 
 def test_the_log_makes_old_counts_right_and_says_so(tmp_path: Path) -> None:
+    # An earlier process, which is not counted here.
+    FakeLog(tmp_path, sources=2, process="host:1").steps(5)
     log = FakeLog(tmp_path, sources=2)
-    log.steps(5)  # An earlier collector's, which are not counted here.
-    begin = str(log.record(0)["time"])
     log.steps(10)
     log.counts(produced=9, delivered=4, waiting=2, rate=3)
     # As it was always written: nothing is known of its age.
     for counts in counts_of(tmp_path):
         assert (counts.total.delivered, counts.old) == (4, False)
-    written(tmp_path, begin=begin, last=False)
+    written(tmp_path, processes=[log.process], last=False)
     for counts in counts_of(tmp_path):
         assert counts.total == TapCount(23, 20, 0, {"rate": 3})
         assert counts.old
@@ -53,7 +53,7 @@ def test_the_log_makes_old_counts_right_and_says_so(tmp_path: Path) -> None:
 def test_counts_are_the_last_ones_only_at_an_orderly_end(tmp_path: Path) -> None:
     async def run() -> None:
         reports = Reports(lambda text: None)
-        hello = pb.Hello(pid=1, identity="a")
+        hello = pb.Hello(pid=1, identity="a", host="there")
         executor = Executor(1, None, hello)  # type: ignore[arg-type]
         status = pb.TapStatus(uid="u", name="t", counts=pb.TapCounts(produced=3, delivered=3))
         reports.take(TapsChanged(executor, [status]))
@@ -63,7 +63,15 @@ def test_counts_are_the_last_ones_only_at_an_orderly_end(tmp_path: Path) -> None
             await asyncio.sleep(0.01)
         first = json.loads(path.read_text())
         assert first["last"] is False
-        assert first["begin"] <= first["time"]
+        assert first["processes"] == ["there:1"]
+        await reports.write_last([str(tmp_path)])
+        assert json.loads(path.read_text())["last"] is True
+        # A process that was killed could not say its last counts.
+        reports.take(ExecutorLost(executor, "the connection to process 1 was lost"))
+        await reports.write_last([str(tmp_path)])
+        assert json.loads(path.read_text())["last"] is False
+        reports.take(ExecutorJoined(executor))
+        reports.take(ExecutorLost(executor, ""))
         await reports.write_last([str(tmp_path)])
         assert json.loads(path.read_text())["last"] is True
 

@@ -13,7 +13,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 def executor(id: int, identity: str = "") -> Any:
-    return SimpleNamespace(id=id, hello=SimpleNamespace(identity=identity or f"process {id}"))
+    hello = SimpleNamespace(identity=identity or f"process {id}", host="here")
+    return SimpleNamespace(id=id, pid=id, hello=hello)
 
 
 def status(produced: int = 0, message: str = "") -> pb.TapStatus:

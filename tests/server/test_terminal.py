@@ -11,6 +11,9 @@ import pytest
 from at_terminal import terminal
 from patience import SECONDS
 
+# Not the line that says that the breakpoint is there.
+STOPPED = r"stopped at op #\d .*: breakpoint 1\r\n"
+
 
 def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
     with terminal("--endless", XDG_STATE_HOME=str(tmp_path)) as t:
@@ -20,6 +23,7 @@ def test_a_person_pauses_looks_and_leaves(tmp_path: Path):
         t.expect("run 3")
         t.type("\x03")
         t.expect(r"stopped at op #\d .*: pause")
+        t.expect(r"\(opstep\)")
         t.type("print fc_0\t")
         t.expect(r"\.matmul\.out")
         t.type("\r")
@@ -47,7 +51,7 @@ def test_only_an_answer_ends_the_script(tmp_path: Path, key: str):
         t.type("tbreak add\r")
         t.expect(r"\(opstep\)")
         t.type("run\r")
-        t.expect(r"breakpoint 1")
+        t.expect(STOPPED)
         t.expect(r"\(opstep\)")
         t.type("\x04")
         t.expect(r"or \[S\]tay\?")
@@ -63,7 +67,7 @@ def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
         t.type("tbreak add\r")
         t.expect(r"\(opstep\)")
         t.type("run\r")
-        t.expect(r"breakpoint 1")
+        t.expect(STOPPED)
         t.type("stepi 1000000\r")
         t.expect(r"run 3: step")
         t.type("\x03")
@@ -156,7 +160,7 @@ def test_a_script_is_started_again_only_after_a_yes(tmp_path: Path):
         t.expect(r"\(opstep\)")
         t.type("tbreak add\r")
         t.type("run\r")
-        t.expect(r"breakpoint 1")
+        t.expect(STOPPED)
         t.expect(r"\(opstep\)")
         t.type("run\r")
         t.expect(r"start it again\? \[y/N\]")
@@ -178,7 +182,7 @@ def test_a_script_that_was_left_goes_on(tmp_path: Path):
         t.expect(r"\(opstep\)")
         t.type("tbreak add\r")
         t.type("run\r")
-        t.expect(r"breakpoint 1")
+        t.expect(STOPPED)
         t.expect(r"\(opstep\)")
         t.type("quit\r")
         t.expect(r"or \[S\]tay\?")

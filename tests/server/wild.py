@@ -82,8 +82,13 @@ class Wild:
                 self._fill(getattr(message, field.name), depth - 1)
 
     def _append(self, container: Any, field: Field, depth: int) -> None:
-        if field.message_type is None:
+        entry = field.message_type
+        if entry is None:
             container.append(self._value(field))
+        elif entry.GetOptions().map_entry:
+            container[self._value(entry.fields_by_name["key"])] = self._value(
+                entry.fields_by_name["value"]
+            )
         elif depth > 0:
             self._fill(container.add(), depth - 1)
 

@@ -12,7 +12,7 @@ from opstep_server.cli import exits, log_arguments, saved
 DEBUG_EPILOG = f"""\
 FILE writes to the same output as the debugger. It reads nothing from its input, except with
 --batch when the input is a file or a pipe: that is then the script's. Lines of log points are told
-before the stop or the end that they led to; what the script itself prints may overtake them.
+before the stop or the end that they led to, and before what it prints when its run is over.
 
 exit code of a batch and of commands from a pipe, the first that applies:
 {exits.help_text()}

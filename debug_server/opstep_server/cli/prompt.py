@@ -66,12 +66,15 @@ class Prompt:
             enable_suspend=True,
             key_bindings=_keys(),
         )
+        self._typing = contextlib.ExitStack()
 
     async def __aenter__(self) -> Prompt:
+        # Not only around commands: a key may come between a command and the prompt after it.
+        self._typing.enter_context(_without_echo())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        pass
+        self._typing.close()
 
     async def read(self) -> str:
         """One command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
@@ -97,8 +100,7 @@ class Prompt:
         if self._session.screen.paging:
             self._sink.begin_pages()
         try:
-            with _without_echo():
-                yield
+            yield
         finally:
             self._sink.end_pages()
 
@@ -111,7 +113,7 @@ class Prompt:
 
 @contextlib.contextmanager
 def _without_echo() -> Iterator[None]:
-    """What is typed while a command runs waits for the prompt, and is shown there."""
+    """What is typed while there is no prompt waits for it, and is shown there."""
     try:
         before = termios.tcgetattr(0)
         silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]

@@ -68,8 +68,9 @@ def how_ended(code: int) -> str:
         return f"by signal {-code}"
 
 
-def stop_line(stopped: pb.Stopped) -> str:
-    """`stopped at op #14 fc_0.matmul (matmul) → …, train.py:10, run 3: breakpoint 1`."""
+def stop_line(stopped: pb.Stopped, others: bool = False) -> str:
+    """`stopped at op #14 fc_0.matmul (matmul) → …, train.py:10, run 3: breakpoint 1`; with `others`
+    only breakpoints of other clients were hit."""
     parts = ["stopped"]
     if stopped.frames:
         top = stopped.frames[0]
@@ -81,13 +82,13 @@ def stop_line(stopped: pb.Stopped) -> str:
         run = next((f for f in stopped.frames if f.kind == pb.StackFrame.RUN), None)
         if run is not None:
             parts.append(f"run {run.step}")
-    return f"{', '.join(parts)}: {reason(stopped)}"
+    return f"{', '.join(parts)}: {reason(stopped, others)}"
 
 
-def reason(stopped: pb.Stopped) -> str:
+def reason(stopped: pb.Stopped, others: bool = False) -> str:
     if stopped.message.startswith("the condition of breakpoint"):
         return stopped.message  # It names the breakpoint.
-    if stopped.reason == pb.STOP_BREAKPOINT and not stopped.breakpoints:
+    if stopped.reason == pb.STOP_BREAKPOINT and (others or not stopped.breakpoints):
         text = "breakpoint of another client"
     elif stopped.reason == pb.STOP_BREAKPOINT:
         plural = "s" if len(stopped.breakpoints) > 1 else ""

@@ -273,7 +273,7 @@ class Session(View):
     # ---- showing ---------------------------------------------------------------------------------
 
     def show_stop(self, stopped: pb.Stopped) -> None:
-        text = render.stop_line(stopped)
+        text = render.stop_line(stopped, self.debugger.others_only(stopped))
         if self._thread is not None and self.several:
             text = f"{render.thread(self._thread)} {text}"
         self.screen.stop(text, render.stop_style(stopped))
@@ -324,7 +324,8 @@ class Session(View):
                 self.select(event.thread)
                 self.show_stop(event.stopped)
             else:
-                stop = render.stop_line(event.stopped)
+                others = self.debugger.others_only(event.stopped)
+                stop = render.stop_line(event.stopped, others)
                 self.screen.line(f"{render.thread(event.thread)} {stop}")
         elif isinstance(event, ContinuedEvent) and event.message:
             self.screen.line(f"the script went on by itself: {event.message}")

@@ -91,7 +91,9 @@ def _thread(session: Session, number: str) -> Thread:
 async def info_threads(session: Session, pattern: str) -> None:
     for each in _any(session):
         mark = "*" if session.in_view(each) else " "
-        state = render.stop_line(each.stopped) if each.stopped is not None else "running"
+        state = "running"
+        if each.stopped is not None:
+            state = render.stop_line(each.stopped, session.debugger.others_only(each.stopped))
         session.screen.line(f"{mark} {each.id}  {each.name}, process {each.executor.pid}: {state}")
 
 

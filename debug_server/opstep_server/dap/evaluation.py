@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from opstep_server import expr, functions, targets, values
-from opstep_server.dap import types
+from opstep_server import expr, targets, values
+from opstep_server.dap import console, types
 from opstep_server.dap.arguments import Arguments, RequestError
+from opstep_server.dap.console import Console
 from opstep_server.dap.inspection import wants_hex
 from opstep_server.dap.rules import Run, When, request
 from opstep_server.dap.showing import element_expr, indexable
@@ -28,20 +29,44 @@ _ELEMENT = re.compile(r"\[(\d+)\]")
 class Evaluation:
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._console = Console(session)
 
     @request(
-        When.STOPPED,
+        When.INITIALIZED,
         Run.LOOKING,
         supportsEvaluateForHovers=True,
         supportsClipboardContext=True,
     )
     async def evaluate_request(self, arguments: Arguments) -> types.EvaluateResponseBody:
+        if arguments.string("context", "") == "repl":
+            return await self._in_console(arguments)
+        self._session.stops.check()
         text = arguments.string("expression").strip()
+        return await self._evaluate(arguments, text)
+
+    async def _in_console(self, arguments: Arguments) -> types.EvaluateResponseBody:
+        text = arguments.string("expression").strip()
+        if console.is_help(text):
+            return {"result": "\n".join(console.help_lines()), "variablesReference": 0}
+        self._session.stops.check()
+        answer = await self._console.answer(text, arguments.optional_integer("frameId"))
+        if answer is not None:
+            return {"result": answer, "variablesReference": 0}
+        try:
+            return await self._evaluate(arguments, console.expression(text))
+        except expr.ExprError as error:
+            raise RequestError(f"{error}; 'help' shows what can be typed here") from None
+        except DebuggerError as error:
+            if not str(error).startswith("there is no variable"):
+                raise
+            raise RequestError(
+                f"{error}; the editor's view of variables and 'bt full' show those that are here"
+            ) from None
+
+    async def _evaluate(self, arguments: Arguments, text: str) -> types.EvaluateResponseBody:
         context = arguments.string("context", "")
         ref, frame = self._session.inspection.frame(arguments.optional_integer("frameId"))
         hex = wants_hex(arguments)
-        if context == "repl" and text in ("help", "?", "help()"):
-            return {"result": "\n".join(_help()), "variablesReference": 0}
         change = targets.spelt_out(text) or text
         if context == "repl" and (parts := targets.assignment(change)) is not None:
             return _result(await self._assign(ref.stop, frame, *parts, hex))
@@ -146,16 +171,6 @@ class Evaluation:
         new = await self._session.debugger.assign(stop.thread.id, frame, target, value)
         self._session.memory.edited(stop, target)
         return self._session.showing.value(stop, frame, new, target, text, hex=hex, passing=True)
-
-
-def _help() -> list[str]:
-    """What can be typed into an editor's console."""
-    return [
-        "An expression shows its value, and an assignment changes a variable or a part of one:",
-        "  fc_0.w.mean(), x[0, :4], w[0] = 0, w *= 0.5",
-        "Breakpoints and steps are the editor's.",
-        *functions.help_lines(),
-    ]
 
 
 def _result(shown: types.Variable) -> types.EvaluateResponseBody:

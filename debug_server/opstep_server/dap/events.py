@@ -37,6 +37,7 @@ _REASONS = {
     pb.STOP_OVERFLOW: ("exception", "Paused on overflow"),
     pb.STOP_CODE: ("breakpoint", "Paused on opstep.debug.breakpoint()"),
 }
+_OF_THREADS = (StoppedEvent, ContinuedEvent, ThreadStarted, ThreadEnded)
 
 
 class EventTranslator:
@@ -61,8 +62,13 @@ class EventTranslator:
 
     def __call__(self, event: Event) -> None:
         handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)
+        if handler is None:
+            return
+        if isinstance(event, _OF_THREADS) and self._session.lifecycle.leaving:
+            # A client that hears of a thread asks for all threads (Emacs), and we are about to end.
+            self._session.stops.leave(event.thread.id)
+            return
+        handler(event)
 
     def _continued(self, event: ContinuedEvent) -> None:
         session, thread = self._session, event.thread

@@ -37,6 +37,8 @@ class Lifecycle:
         self._asked_to_end = False
         # The process goes on without a debugger.
         self._let_go = False
+        # The client has said that it leaves.
+        self.leaving = False
         self._just_my_code = True
 
     @property
@@ -200,6 +202,7 @@ class Lifecycle:
     async def disconnect_request(self, arguments: Arguments) -> None:
         attach = self._session.attach
         terminate = arguments.boolean("terminateDebuggee", not attach.active)
+        self.leaving = True
         self._session.cancel_pending()
         if attach.active:
             await attach.disconnect(terminate)

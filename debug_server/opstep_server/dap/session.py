@@ -292,8 +292,8 @@ class Session:
         when = pending.rule.when
         if when is not When.ANY and not self.client.initialized:
             raise RequestError(f"'initialize' must come before '{pending.command}'")
-        if when is When.STOPPED and not self.stops:
-            raise NotStopped(self.stops.why_not())
+        if when is When.STOPPED:
+            self.stops.check()
 
     # ---- responses: out --------------------------------------------------------------------------
 

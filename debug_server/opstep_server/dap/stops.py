@@ -128,6 +128,11 @@ class Stops:
             raise RequestError(f"there is no thread {thread_id}")
         return stop
 
+    def check(self) -> None:
+        """Raises when nothing is stopped."""
+        if not self._stops:
+            raise NotStopped(self.why_not())
+
     def why_not(self) -> str:
         """What a person is told who wants to look at something while nothing stands."""
         if self._debugger.threads:
@@ -136,8 +141,7 @@ class Stops:
 
     def newest(self) -> Stop:
         """For requests without a frame: the thread that stopped last."""
-        if not self._stops:
-            raise NotStopped(self.why_not())
+        self.check()
         return next(reversed(self._stops.values()))
 
     def frame(self, handle: int) -> FrameRef:

@@ -143,7 +143,7 @@ A directory of a `jsonl` sink:
 |---|---|
 | `sources.jsonl` | a line for each value that was logged: op, variable, dtype, shape, line |
 | `records-0001.jsonl` … | a line for each record |
-| `counts.json` | what became of each tap's records; not `last`: the collector runs or was killed |
+| `counts.json` | what became of each tap's records; not `last`: perhaps old |
 
 ```
 {"time": "2026-11-16T14:10:57.237943+00:00", "tap": "convs", "op": "conv2d_0", "type": "conv2d",

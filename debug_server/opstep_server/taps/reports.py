@@ -46,21 +46,24 @@ class _Files:
     def __init__(self) -> None:
         # By directory, what is in it.
         self._written: dict[str, str] = {}
-        # Records from here on are counted in it.
-        self._begin = _now()
 
     def write(
-        self, counts: dict[str, dict[str, int]], directories: Sequence[str], last: bool = False
+        self,
+        counts: dict[str, dict[str, int]],
+        processes: Sequence[str],
+        directories: Sequence[str],
+        last: bool = False,
     ) -> None:
         """Whole or not at all. What cannot be written is tried again later. What is not the `last`
-        may be old: a collector that is killed leaves it behind."""
-        text = json.dumps([counts, last])
+        may be old: a collector that is killed leaves it behind, and so does a process. Then the
+        log's records of these processes, which count from their beginning, know better."""
+        text = json.dumps([counts, processes, last])
         self._written = {path: self._written[path] for path in directories if path in self._written}
         for directory in directories:
             path = os.path.join(directory, "counts.json")
             if not counts or (self._written.get(directory) == text and os.path.exists(path)):
                 continue
-            content = {"time": _now(), "begin": self._begin, "last": last, "taps": counts}
+            content = {"time": _now(), "last": last, "processes": processes, "taps": counts}
             with contextlib.suppress(OSError):
                 os.makedirs(directory, exist_ok=True)
                 with open(f"{path}.new", "w", encoding="utf-8") as file:
@@ -82,6 +85,10 @@ class Reports:
         # The executor of each process; one that came back may be here before the old one is lost.
         self._here: dict[str, int] = {}
         self._sums: dict[str, dict[str, int]] = {}
+        # Processes that left without a word: what they counted last may be old.
+        self._broken_off: set[str] = set()
+        # As records name them.
+        self._processes: dict[str, None] = {}
         self._files = _Files()
         self._disk: Aside[None] = Aside()
 
@@ -91,6 +98,7 @@ class Reports:
         elif isinstance(event, ExecutorJoined):
             self._here[_process(event.executor)] = event.executor.id
             self._gone.pop(_process(event.executor), None)
+            self._broken_off.discard(_process(event.executor))
         elif isinstance(event, ExecutorLost):
             process = _process(event.executor)
             # What was wrong to the end is told, however short that was.
@@ -99,9 +107,12 @@ class Reports:
             if self._here.get(process, event.executor.id) == event.executor.id:
                 self._here.pop(process, None)
                 self._gone[process] = time.monotonic()
+                if event.message:
+                    self._broken_off.add(process)
 
     def note(self, executor: Executor, statuses: Iterable[pb.TapStatus]) -> None:
         taps = self._known.setdefault(_process(executor), {})
+        self._processes[f"{executor.hello.host}:{executor.pid}"] = None
         for status in statuses:
             known = taps.setdefault(status.uid, _Known())
             counts = pb.TapCounts()
@@ -181,11 +192,18 @@ class Reports:
 
     def write(self, directories: Sequence[str]) -> None:
         """`counts.json`, without waiting for it; to be called now and then."""
-        self._disk.start(partial(self._files.write, self.counts(), tuple(directories)))
+        work = partial(self._files.write, self.counts(), list(self._processes), tuple(directories))
+        self._disk.start(work)
 
     async def write_last(self, directories: Sequence[str], seconds: float = LAST_SECONDS) -> None:
         """Waits until it is written, but no longer than that."""
-        work = partial(self._files.write, self.counts(), tuple(directories), last=True)
+        work = partial(
+            self._files.write,
+            self.counts(),
+            list(self._processes),
+            tuple(directories),
+            last=not self._broken_off,
+        )
         await self._disk.finish(work, seconds)
 
     def _tell_message(self, known: _Known) -> None:

@@ -352,7 +352,7 @@ class FullScreen:
         parts += render.blocks(stopped.frames)
         if session.frame:
             parts.append(f"frame {session.frame}")
-        parts.append(render.reason(stopped))
+        parts.append(render.reason(stopped, session.debugger.others_only(stopped)))
         kind = style(render.stop_style(stopped))
         return [(kind, " stopped "), ("", "│ " + " │ ".join(parts))]
 

@@ -72,7 +72,7 @@ def collect(directory: Path, progress: Callable[[int], None] = lambda count: Non
     wrong = 0
     # Before the records: it cannot know of more than they are.
     text = read_once(directory / "counts.json")
-    counts, logged = Counts(), Counter[str]()
+    counts, logged = Counts(), Counter[tuple[str, str]]()
     if text is not None:
         try:
             counts = counts_of(json.loads(text))
@@ -85,8 +85,8 @@ def collect(directory: Path, progress: Callable[[int], None] = lambda count: Non
             wrong += 1
             continue
         found.records += 1
-        if counts.begin and str(fields.get("time", "")) >= counts.begin:
-            logged[records.key_of(fields).tap] += 1
+        key = records.key_of(fields)
+        logged[key.process, key.tap] += 1
         if found.records % 100_000 == 0:
             progress(found.records)
     found.files = reading.files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,18 +43,21 @@ class TapCount:
 class Counts:
     time: str = ""
     taps: dict[str, TapCount] = field(default_factory=dict)
-    # Records from here on are counted; empty when the file does not say that.
-    begin: str = ""
+    # Whose records are counted, as these name them; none when the file does not say that.
+    processes: frozenset[str] = frozenset()
     # Written when the collector ended in order.
     last: bool = True
     # The log has more records than the file knows of; they are counted here.
     old: bool = False
 
-    def with_log(self, records: Mapping[str, int]) -> Counts:
-        """Made right by the log itself, which has so many records of each tap since `begin`."""
-        if self.last or not self.begin:
+    def with_log(self, records: Mapping[tuple[str, str], int]) -> Counts:
+        """Made right by the log itself, which has so many records of each process and tap."""
+        if self.last or not self.processes:
             return self
-        taps = {name: tap.at_least(records.get(name, 0)) for name, tap in self.taps.items()}
+        logged: Counter[str] = Counter()
+        for (process, tap), count in records.items():
+            logged[tap] += count if process in self.processes else 0
+        taps = {name: tap.at_least(logged[name]) for name, tap in self.taps.items()}
         return replace(self, taps=taps, old=taps != self.taps)
 
     @property
@@ -76,7 +80,7 @@ def counts_of(content: Any) -> Counts:
     """Of the file's content; what is no count of ours is left out."""
     if not isinstance(content, dict):
         return Counts()
-    time, begin = content.get("time", ""), content.get("begin", "")
+    time, processes = content.get("time", ""), content.get("processes")
     inner = content.get("taps")
     taps = inner if isinstance(inner, dict) else content
     return Counts(
@@ -86,7 +90,7 @@ def counts_of(content: Any) -> Counts:
             for name, counts in taps.items()
             if isinstance(counts, dict) and "produced" in counts
         },
-        begin=printable(begin) if isinstance(begin, str) else "",
+        processes=frozenset(map(printable, processes if isinstance(processes, list) else ())),
         last=content.get("last") is not False,
     )
 

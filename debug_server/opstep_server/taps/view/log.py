@@ -117,9 +117,9 @@ class Log:
         self.unreadable = 0
         # Sources for which there was no room.
         self.left_out: set[Key] = set()
-        # As in the file, and what the log itself has since then.
+        # As in the file, and by process and tap what the log itself has.
         self._counts = Counts()
-        self._logged: Counter[str] = Counter()
+        self._logged: Counter[tuple[str, str]] = Counter()
         # All that is there was read.
         self.done = False
         self._counts_text: bytes | None = None
@@ -171,10 +171,7 @@ class Log:
             return False
         self._counts_text = text
         try:
-            counts = counts_of(json.loads(text)) if text is not None else Counts()
-            if counts.begin != self._counts.begin and self.records:
-                self._logged.clear()  # Another collector: what it logged comes now.
-            self._counts = counts
+            self._counts = counts_of(json.loads(text)) if text is not None else Counts()
         except (ValueError, RecursionError):
             self.unreadable += 1
         return True
@@ -237,8 +234,7 @@ class Log:
             self._known[names] = row
         self.records += 1
         row.records += 1
-        if self._counts.begin and str(get("time", "")) >= self._counts.begin:
-            self._logged[row.key.tap] += 1
+        self._logged[row.key.process, row.key.tap] += 1
         if get("nan") or get("inf"):
             row.faulty += 1
         if not kept:

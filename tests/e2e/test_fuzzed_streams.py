@@ -1,0 +1,19 @@
+"""A short part of tests/fuzz/dap_stream.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
+import dap_stream
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_damaged_stream_costs_its_client_only():
+    fuzz = dap_stream.Fuzz(seed=7)
+    fuzz.run(dap_stream.SECONDS, streams=100)
+    assert fuzz.answers > fuzz.streams
