@@ -200,13 +200,20 @@ std::vector<Named> ListPython(const Look& look, const FrameScope& at, proto::Sco
   return all;
 }
 
+template <typename Message>
+FrameScope Find(const Look& look, const Message& wanted) {
+  OPSTEP_CHECK(wanted.frame() < look.frames, "there is no frame ", wanted.frame(),
+               ": they go from 0, the op, to ", look.frames - 1);
+  return FindFrame(look.frame, look.at, wanted.frame(), wanted.op());
+}
+
 // An expression in one of the frames that Stopped told of.
 class Asked {
  public:
   template <typename Message>
   Asked(const Look& look, const Message& wanted)
       : look_(look),
-        at_(FindFrame(look.frame, look.at, wanted.frame(), wanted.op())),
+        at_(Find(look, wanted)),
         env_{look.frame, *at_.where, &look.cancelled},
         python_(NamesIn(look.frame, at_, PythonNames::Of::kVariablesAndValues)) {}
 
@@ -228,7 +235,7 @@ class Asked {
 
 void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out) {
   const FrameView& frame = look.frame;
-  const FrameScope at = FindFrame(frame, look.at, wanted.frame(), wanted.op());
+  const FrameScope at = Find(look, wanted);
   const Plan& plan = frame.plan();
   const bool of_python = IsTraced(plan) && wanted.scope() >= proto::SCOPE_BLOCK;
   const std::vector<Named> all =
@@ -263,7 +270,7 @@ void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out
 
 void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out) {
   const Plan& plan = look.frame.plan();
-  const FrameScope at = FindFrame(look.frame, look.at, wanted.frame(), wanted.op());
+  const FrameScope at = Find(look, wanted);
   std::set<std::string> variables;
   for (int block = at.block; block >= 0; block = plan.blocks[block].parent) {
     for (const auto& [name, slot] : plan.slot_of[block]) {

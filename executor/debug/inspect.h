@@ -15,6 +15,7 @@ namespace opstep {
 struct Look {
   FrameEditor& frame;
   const Position& at;
+  uint32_t frames;  // of the stack that was told
   const std::atomic<bool>& cancelled;
 };
 

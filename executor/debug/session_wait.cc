@@ -60,8 +60,10 @@ void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
         thread.jobs.pop_front();
         thread.answering = epoch == epoch_ ? command.id() : 0;
         thread.cancelled = false;
+        const auto told = static_cast<uint32_t>(thread.stop.frames_size());
         lock.unlock();
-        proto::Reply reply = AnswerStopped(command, {frame, thread.at, thread.cancelled}, ahead);
+        proto::Reply reply =
+            AnswerStopped(command, {frame, thread.at, told, thread.cancelled}, ahead);
         lock.lock();
         thread.answering = 0;
         if (epoch == epoch_ && connected_) Answer(std::move(reply));

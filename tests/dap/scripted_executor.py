@@ -373,7 +373,10 @@ def stacks(run: int) -> Iterator[list[pb.StackFrame]]:
     yield [frame(MATMUL), *outer]
     yield [frame(WHILE), *outer]
     for iteration in range(2):
-        yield [frame(LOG, kind.OP, iteration), frame(WHILE, kind.BLOCK, iteration), *outer]
+        caller = frame(LOG, kind.MADE, iteration)
+        caller.line, caller.function = LOG.stack[1].line, LOG.stack[1].function
+        body = frame(WHILE, kind.BLOCK, iteration)
+        yield [frame(LOG, kind.OP, iteration), caller, body, *outer]
 
 
 def main() -> int:

@@ -52,7 +52,8 @@ def test_debugpy_shows_values_and_what_is_in_them(programs: Path) -> None:
         groups = {"special variables", "function variables"}
         # Nothing that would run an op, and nothing that is not for people.
         assert set(inside) - groups == {
-            "dtype", "elements", "gradient", "is_leaf", "name", "shape", "stop_gradient",
+            "dtype", "elements", "gradient", "is_leaf", "name", "ndim", "shape", "size",
+            "stop_gradient",
         }  # fmt: skip
         assert inside["shape"]["value"] == "(2, 3)"
         assert inside["elements"]["value"].startswith("array([[0., 1., 2.]")

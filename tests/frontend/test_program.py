@@ -162,7 +162,9 @@ def test_gradient_ops_carry_the_line_of_their_forward_op(world) -> None:
     ]
     gradients = [op for op in world.main.global_block().ops if op.forward_op is not None]
     assert len(gradients) >= 3
-    for op in gradients:
+    # The first is the gradient of the loss itself, which no line but this one made.
+    assert gradients[0].name == "mean_0.grad_seed" and gradients[0].stack[0].line == made + 1
+    for op in gradients[1:]:
         assert op.stack == op.forward_op.stack and op.stack[0].line == made
 
 

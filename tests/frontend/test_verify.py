@@ -91,6 +91,18 @@ def a_frame_outside(d: Desc) -> None:
     d.blocks[0].ops[0].stack.append(9999)
 
 
+def a_call_too_many(d: Desc) -> None:
+    d.blocks[0].ops[0].calls.append(128)
+
+
+def a_name_outside(d: Desc) -> None:
+    d.names.add(call=128, op=1).names.add(name=9999)
+
+
+def a_target_outside(d: Desc) -> None:
+    d.blocks[0].ops[0].targets.append(9999)
+
+
 def a_string_outside(d: Desc) -> None:
     d.frames[0].file = 9999
 
@@ -250,6 +262,9 @@ CASES: list[tuple[Callable[[Desc], None], str]] = [
     (a_block_run_twice, "block-owner"),
     (a_frame_outside, "frame-index"),
     (a_string_outside, "frame-index"),
+    (a_call_too_many, "call-numbers"),
+    (a_name_outside, "name-index"),
+    (a_target_outside, "name-index"),
     (a_nameless_variable, "var-name"),
     (a_variable_twice, "var-name"),
     (an_unknown_kind, "var-kind"),

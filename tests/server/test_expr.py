@@ -26,7 +26,7 @@ W = 'attribute { value { name: "fc_0" } name: "w" }'
         ("  x ", X),
         ("fc_0.w", W),
         ("x.shape", f'attribute {{ value {{ {X} }} name: "shape" }}'),
-        ('var("w@grad")', 'name: "w@grad"'),
+        ('var("w@grad")', 'call { function: "var" args { s: "w@grad" } }'),
         ("w@grad", 'name: "w@grad"'),
         ("fc_0.w@grad", 'name: "fc_0.w@grad"'),
         ("x @ w", f'binary {{ op: MATMUL left {{ {X} }} right {{ name: "w" }} }}'),

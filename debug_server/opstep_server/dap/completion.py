@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.rules import Run, request
-from opstep_server.dap.showing import typed_name
+from opstep_server.dap.showing import taken_names, typed_name
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 from opstep_server.wire import debug_pb2 as pb
 
@@ -42,6 +42,7 @@ class Completion:
         word = match[0] if match else ""
         names = await self._names(arguments.optional_integer("frameId"))
         start = len(before.encode("utf-16-le", "surrogatepass")) // 2 + first
+        taken = taken_names(names)
         targets: dict[str, types.CompletionItem] = {}
         for typed, label, kind in itertools.chain(_whole(names, word), _attributes(word)):
             if len(targets) == MAX_TARGETS:
@@ -53,8 +54,8 @@ class Completion:
                 "start": start - length,
                 "length": length,
             }
-            if kind == "variable" and typed_name(label) != label:
-                item["text"] = typed_name(label)
+            if kind == "variable" and typed_name(label, taken) != label:
+                item["text"] = typed_name(label, taken)
             targets.setdefault(label, item)
         return {"targets": list(targets.values())}
 

@@ -9,7 +9,7 @@ from opstep_server import expr, values
 from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.rules import Run, When, request
-from opstep_server.dap.showing import slice_expr, variable_expr
+from opstep_server.dap.showing import slice_expr, taken_names, variable_expr
 from opstep_server.dap.stack import StackView
 from opstep_server.dap.stops import Child, FrameRef, ScopeRef, TensorRef
 from opstep_server.wire import debug_pb2 as pb, program_pb2
@@ -169,10 +169,21 @@ class Inspection:
                 start + len(found),
                 min(count - len(found), MAX_CHILDREN),
             )
-            found += [self._session.showing.named(ref, entry, hex) for entry in page.variables]
+            taken = await self._taken(ref, page)
+            show = self._session.showing.named
+            found += [show(ref, entry, hex, taken) for entry in page.variables]
             if not page.variables or start + len(found) >= page.total:
                 break
         return found
+
+    async def _taken(self, ref: ScopeRef, page: pb.Variables) -> frozenset[str]:
+        """Asked for when a row could be meant by a name of Python's: a feed's, mostly."""
+        if not any(each.variable and "." not in each.variable for each in page.variables):
+            return frozenset()
+        if ref.frame not in ref.stop.taken:
+            names = await self._session.debugger.names(ref.stop.thread.id, ref.frame)
+            ref.stop.taken[ref.frame] = taken_names(names)
+        return ref.stop.taken[ref.frame]
 
     async def _elements(
         self, ref: TensorRef, start: int, count: int, hex: bool

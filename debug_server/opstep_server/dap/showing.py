@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from opstep_server import values
@@ -19,10 +20,15 @@ _TYPABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _POSTFIX = re.compile(r"[\w.]+(\[[^][]*\]|\([^()]*\))*")
 
 
-def typed_name(variable: str) -> str:
-    """How the variable is written in an expression; a plain word is Python's name first."""
-    typable = "." in variable and _TYPABLE.fullmatch(variable)
+def typed_name(variable: str, taken: Collection[str] = ()) -> str:
+    """How the variable is written in an expression; `taken`: see `taken_names`."""
+    typable = _TYPABLE.fullmatch(variable) and variable not in taken
     return variable if typable else f'var("{variable}")'
+
+
+def taken_names(names: pb.Names) -> frozenset[str]:
+    """What the Python code of a frame calls another variable than the program does."""
+    return frozenset(each.name for each in names.python if each.variable != each.name)
 
 
 def indexable(text: str) -> str:
@@ -49,14 +55,16 @@ class Showing:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def named(self, ref: ScopeRef, entry: pb.NamedValue, hex: bool) -> types.Variable:
+    def named(
+        self, ref: ScopeRef, entry: pb.NamedValue, hex: bool, taken: Collection[str]
+    ) -> types.Variable:
         """A row of a scope; from then on the scope knows what it stands for."""
         name, variable = entry.name, entry.variable
         child = Child(pb.Expr(name=name), name, "")
         if variable:
             if variable != name:
                 name = f"{name} ({variable})"
-            child = Child(variable_expr(variable), typed_name(variable), variable)
+            child = Child(variable_expr(variable), typed_name(variable, taken), variable)
         ref.children[name] = child
         shown = self.value(ref.stop, ref.frame, entry.value, child.expr, child.text, hex=hex)
         if not variable:

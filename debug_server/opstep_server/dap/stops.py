@@ -24,6 +24,8 @@ class Stop:
     stopped: pb.Stopped
     # The stack as the client sees it, made at its first request.
     frames: list[types.StackFrame] = field(default_factory=list)
+    # By frame, names of the program's variables that mean something else in its Python code.
+    taken: dict[int, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
