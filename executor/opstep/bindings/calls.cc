@@ -105,7 +105,8 @@ uint64_t last_visit = 0;
 // --- marks ---------------------------------------------------------------------------------------
 
 struct MarkObject {
-  PyObject_HEAD Call* call;
+  PyObject_HEAD uint64_t serial;
+  Call* call;  // null: of a frame that is not the user's
 };
 
 void FreeMark(PyObject* self) {
@@ -162,29 +163,44 @@ Call& TracedCall(PyFrameObject* frame) {
 }
 
 // What the frame is marked with, or null.
-Call* MarkedCall(PyFrameObject* frame, PyObject** trace = nullptr) {
+MarkObject* MarkOf(PyFrameObject* frame, bool* traced = nullptr) {
   PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), Trace());
   if (!found) throw py::error_already_set();
   Py_DECREF(found);  // the frame has it
-  if (trace) *trace = found;
-  if (Py_TYPE(found) != MarkType()) return nullptr;
-  return reinterpret_cast<MarkObject*>(found)->call;
+  if (Py_TYPE(found) == MarkType()) return reinterpret_cast<MarkObject*>(found);
+  if (traced) *traced = found != Py_None || PyThreadState_Get()->c_tracefunc;
+  return nullptr;
+}
+
+// The same, made where it is missing; null for a frame that somebody traces.
+MarkObject* Marked(PyFrameObject* frame) {
+  bool traced = false;
+  if (MarkObject* mark = MarkOf(frame, &traced)) return mark;
+  if (traced) return nullptr;
+  auto* mark = PyObject_New(MarkObject, MarkType());
+  if (!mark) throw py::error_already_set();
+  mark->serial = ++last_serial;
+  mark->call = nullptr;
+  PyObject* const made = reinterpret_cast<PyObject*>(mark);
+  const int failed = PyObject_SetAttr(reinterpret_cast<PyObject*>(frame), Trace(), made);
+  Py_DECREF(made);  // the frame has it
+  if (failed) throw py::error_already_set();
+  return mark;
 }
 
 Call& CallOf(PyFrameObject* frame) {
-  PyObject* const object = reinterpret_cast<PyObject*>(frame);
-  PyObject* found = nullptr;
-  if (Call* marked = MarkedCall(frame, &found)) return *marked;
-  if (found != Py_None || PyThreadState_Get()->c_tracefunc) return TracedCall(frame);
-  auto* mark = PyObject_New(MarkObject, MarkType());
-  if (!mark) throw py::error_already_set();
-  mark->call = new Call;
-  mark->call->serial = ++last_serial;
-  Call& made = *mark->call;
-  const int failed = PyObject_SetAttr(object, Trace(), reinterpret_cast<PyObject*>(mark));
-  Py_DECREF(mark);
-  if (failed) throw py::error_already_set();
-  return made;
+  MarkObject* mark = Marked(frame);
+  if (!mark) return TracedCall(frame);
+  if (!mark->call) {
+    mark->call = new Call;
+    mark->call->serial = mark->serial;
+  }
+  return *mark->call;
+}
+
+uint64_t SerialOf(PyFrameObject* frame) {
+  const MarkObject* mark = Marked(frame);
+  return mark ? mark->serial : TracedCall(frame).serial;
 }
 
 // --- visits --------------------------------------------------------------------------------------
@@ -192,7 +208,7 @@ Call& CallOf(PyFrameObject* frame) {
 // The frame makes an op now, in the call of `inner`. A line is executed anew when the frame comes
 // from another line, goes back in its code, or calls something else from the same place.
 void Visit(Call& call, uint32_t line, uint32_t place, PyFrameObject* inner) {
-  const uint64_t callee = inner ? CallOf(inner).serial : 0;
+  const uint64_t callee = inner ? SerialOf(inner) : 0;
   const bool same =
       call.visit && call.line == line &&
       (place > call.place || (place == call.place && callee && callee == call.callee));
@@ -210,13 +226,34 @@ std::map<uint32_t, PyObject*>& LayerValues() {
   return *values;
 }
 
+// Variables of a program whose names Python code could have as well: feeds, mostly. Found as the
+// program grows.
+const std::vector<std::string>& WordsOf(const Program& program) {
+  struct Words {
+    int looked_at = 0;
+    uint32_t restored = 0;
+    std::vector<std::string> words;
+  };
+  static auto* known = new std::map<uint32_t, Words>;
+  constexpr size_t kMostProgramsKnown = 64, kMostWords = 16;
+  if (known->size() > kMostProgramsKnown) known->clear();
+  Words& of = (*known)[program.id()];
+  if (of.restored != program.restored()) {
+    of = Words();
+    of.restored = program.restored();
+  }
+  const auto& vars = program.desc().blocks(0).vars();
+  for (; of.looked_at < vars.size() && of.words.size() < kMostWords; ++of.looked_at) {
+    const std::string& name = vars[of.looked_at].name();
+    if (name.find_first_of(".@/") == std::string::npos) of.words.push_back(name);
+  }
+  return of.words;
+}
+
 class Looker : public FrameNames {
  public:
-  explicit Looker(const Program& program) : FrameNames(kMostNames), program_(program.id()) {
-    for (const proto::VarDesc& var : program.desc().blocks(0).vars()) {
-      if (IsWord(var.name())) words_.push_back(&var.name());
-      if (words_.size() == kMostWords) break;
-    }
+  explicit Looker(const Program& program)
+      : FrameNames(kMostNames), program_(program.id()), words_(WordsOf(program)) {
     const auto values = LayerValues().find(program.id());
     if (values != LayerValues().end()) layer_values_ = values->second;
   }
@@ -244,7 +281,7 @@ class Looker : public FrameNames {
       }
       if (!text.empty()) names[found.program].emplace(text, PyUnicode_AsUTF8(found.variable));
     }
-    for (const std::string* word : others_) names[program_].emplace(*word, "");
+    for (const std::string& word : others_) names[program_].emplace(word, "");
     return names;
   }
 
@@ -270,19 +307,16 @@ class Looker : public FrameNames {
   // A name that could be meant for a variable's own, and holds none.
   void OnNames(PyObject* names) override {
     if (!PyDict_Check(names)) return;
-    for (const std::string* word : words_) {
-      PyObject* const value = PyDict_GetItemString(names, word->c_str());
+    for (const std::string& word : words_) {
+      PyObject* const value = PyDict_GetItemString(names, word.c_str());
       if (!value || IsOfProgram(value)) continue;
-      seen_.push_back({std::hash<std::string>()(*word), 0, program_});
+      seen_.push_back({std::hash<std::string>()(word), 0, program_});
       others_.push_back(word);
     }
   }
   bool IsOfProgram(PyObject* value) const {
     if (IsVariable(value)) return PartsOf(value).program == program_;
     return layer_values_ && IsTensor(value) && PyDict_GetItem(layer_values_, value);
-  }
-  static bool IsWord(const std::string& name) {
-    return name.find_first_of(".@/") == std::string::npos;
   }
   void Add(PyObject* variable, uint32_t program) {
     uint64_t hash = 1469598103934665603u;
@@ -292,13 +326,10 @@ class Looker : public FrameNames {
     found_.push_back({parts(), depth(), variable, program});
   }
 
-  // Of a program: feeds, mostly.
-  static constexpr size_t kMostWords = 16;
-
   const uint32_t program_;
+  const std::vector<std::string>& words_;
   PyObject* layer_values_ = nullptr;
-  std::vector<const std::string*> words_;   // variables whose names Python could have as well
-  std::vector<const std::string*> others_;  // that hold something else
+  std::vector<std::string> others_;  // words that hold something else
   std::vector<Seen> seen_;
   std::vector<Found> found_;
 };
@@ -391,7 +422,8 @@ void SetMadeBy(Program& program, proto::OpDesc& op) {
 void NoteNames(Program& program) {
   if (std::exchange(program.names_noted(), program.version()) == program.version()) return;
   ForEachUserFrame([&](const Code& code, PyFrameObject* frame, PyFrameObject*) {
-    Call* call = MarkedCall(frame);
+    const MarkObject* mark = MarkOf(frame);
+    Call* call = mark ? mark->call : nullptr;
     if (!call) return;
     const auto told = std::find_if(call->told.begin(), call->told.end(), [&](const Told& each) {
       return each.program == program.id() && each.restored == program.restored();

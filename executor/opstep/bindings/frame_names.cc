@@ -40,6 +40,16 @@ Py_ssize_t OffsetOf(const py::object& type, const char* slot) {
   return reinterpret_cast<PyMemberDescrObject*>(member.ptr())->d_member->offset;
 }
 
+py::object LocalsOf(PyFrameObject* frame) {
+#if PY_VERSION_HEX >= 0x030b0000
+  PyObject* locals = PyFrame_GetLocals(frame);
+  if (!locals) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(locals);
+#else
+  return py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_locals");
+#endif
+}
+
 PyObject* At(PyObject* object, Py_ssize_t offset) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
@@ -71,7 +81,6 @@ std::string FrameNames::Name() const {
 }
 
 void FrameNames::Locals(PyFrameObject* frame) {
-  const py::handle handle(reinterpret_cast<PyObject*>(frame));
   PyCodeObject* raw = PyFrame_GetCode(frame);
   const Code& code = LookAt(raw);
   Py_DECREF(raw);
@@ -79,7 +88,7 @@ void FrameNames::Locals(PyFrameObject* frame) {
   if (PyTuple_GET_SIZE(names.ptr()) == 0 &&
       !(code.keep.attr("co_flags").cast<int>() & CO_OPTIMIZED)) {
     // The frame of a module or a class: its locals are a dictionary of their own.
-    const py::object locals = handle.attr("f_locals");
+    const py::object locals = LocalsOf(frame);
     All(locals.ptr());
     OnNames(locals.ptr());
     return;
@@ -100,7 +109,7 @@ void FrameNames::Locals(PyFrameObject* frame) {
 #else
   // Reading makes a copy of the locals that the frame keeps, and that its own code may see.
   if (code.sees_locals || IsTraced(frame)) return;
-  const py::object locals = handle.attr("f_locals");
+  const py::object locals = LocalsOf(frame);
   All(locals.ptr());
   OnNames(locals.ptr());
   // The copy must not keep values alive that the function lets go; another's is not ours.
