@@ -140,11 +140,13 @@ COMMANDS = (
     ),
     Command(
         "step", ("s",), "step [TIMES]",
-        "to the next Python line that made ops, into blocks", _TIMES, step, repeats=True,
+        "to the next Python line that made ops, into functions and blocks", _TIMES, step,
+        repeats=True,
     ),
     Command(
         "next", ("n",), "next [TIMES]",
-        "to the next Python line that made ops, over blocks", _TIMES, next_, repeats=True,
+        "to the next Python line that made ops, over functions and blocks", _TIMES, next_,
+        repeats=True,
     ),
     Command(
         "stepi", ("si",), "stepi [TIMES]",
@@ -156,7 +158,9 @@ COMMANDS = (
     ),
     Command(
         "finish", ("fin",), "finish [iteration | run]",
-        "out of the block, to the op after the one that runs it",
+        "out of the function that made the op, or out of the block",
+        "Out of a function it stops on the line that called it, after the function's last op; out\n"
+        "of a block, at the op after the one that runs it.\n"
         "With 'iteration', to the block's next iteration, or behind the loop when there is none.\n"
         "With 'run', after the last op of the run.",
         finish,
