@@ -35,6 +35,8 @@ def test_commands_at_a_stop(programs: Path) -> None:
             stack[0], f"{len(stack) - 1} more frames: 'bt' shows all",
         ]  # fmt: skip
         assert typed("bt -1").splitlines()[0] == stack[-1]
+        # A name that is also a command of the terminal.
+        assert typed("step") == "1"
         assert "X (fc_0.add.out) = float32[16, 4] mean" in typed("bt full 1")
         assert typed("p x.shape") == typed("pp x.shape") == typed("print x.shape") == "[16, 8]"
         assert typed("fc_0.w *= 0").startswith("float32[8, 4] mean 0 ")

@@ -87,7 +87,7 @@ def _select_frame(session: Session, index: int) -> None:
 COMMANDS = (
     Command(
         "where", ("w", "bt", "backtrace"), "where [full] [FRAMES]",
-        "show the stack: the op, the calls that made it, its blocks, the run, the Python frames",
+        "show the stack: op, calls that made it, blocks, run, Python frames",
         "The frame in view is marked with *. With a number that many of the innermost, and with\n"
         "-2 the two outermost; with 'full' also what went in and came out.", where,
     ),

@@ -10,6 +10,7 @@ from opstep_server.dap import types
 from opstep_server.dap.arguments import Arguments, RequestError
 from opstep_server.dap.stops import Stop
 from opstep_server.debugger import BreakpointSpec, DataWhere, DebuggerError
+from opstep_server.functions import SPECIAL_NAMES
 
 if TYPE_CHECKING:
     from opstep_server.dap.session import Session
@@ -79,13 +80,14 @@ class Console:
         return None
 
     async def _names(self, frame: int | None) -> set[str]:
-        """What means something in expressions."""
+        """What means something in expressions: 'step' is the number of the run."""
         try:
             ref, index = self._session.inspection.frame(frame)
             names = await self._session.debugger.names(ref.stop.thread.id, index)
         except (RequestError, DebuggerError):
             return set()
-        return {*names.variables, *names.slots, *(each.name for each in names.python)}
+        python = (each.name for each in names.python)
+        return {*SPECIAL_NAMES, *names.variables, *names.slots, *names.attributes, *python}
 
     def _stop(self, frame: int | None) -> Stop:
         stops = self._session.stops
