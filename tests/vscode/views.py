@@ -26,7 +26,7 @@ def inline_value(editor: Editor, text: str) -> str:
     """What is shown behind the line in view that has the text."""
     line = editor.root.locator(".view-lines .view-line").filter(has_text=text).first
     shown: str = line.inner_text().replace("\xa0", " ")
-    match = re.search(r"(\S+: )?(float|int|bool)\w*\[.*$", shown)
+    match = re.search(r"([\w.]+: )?(float|int|bool)\w*\[.*$", shown)
     return match[0] if match else ""
 
 
