@@ -65,7 +65,11 @@ void DebugDropTap(const std::string& uid, const std::string& who);
 using PythonStack = std::vector<SourceFrame> (*)();
 void SetPythonStack(PythonStack read);
 // Reads what one of those frames calls variables and, when asked for, values of imperative mode.
-using PythonNamesReader = std::vector<PythonName> (*)(size_t frame, bool values);
+struct PythonFrame {
+  SourceFrame at;
+  std::vector<PythonName> names;
+};
+using PythonNamesReader = PythonFrame (*)(size_t frame, bool values);
 void SetPythonNames(PythonNamesReader read);
 // May a variable of the one program be found by its name in the other, which was made from it?
 using SameModel = bool (*)(uint32_t program, uint32_t other);

@@ -28,7 +28,7 @@ constexpr milliseconds kLongestPause{5000};
 constexpr milliseconds kHeartbeat{2000};
 constexpr int kMissedHeartbeats = 3;
 // How long the end of a stream may take without progress, and at most.
-constexpr milliseconds kFlush{1000};
+constexpr milliseconds kFlush{2000};
 constexpr milliseconds kLongestFlush{10000};
 constexpr size_t kQueueLimit = 64 << 20;
 // Less than any socket and stream takes before somebody reads.

@@ -80,6 +80,11 @@ std::string Join(const std::vector<std::string>& parts, size_t count) {
 
 }  // namespace
 
+bool IsSpecialName(std::string_view name) {
+  static constexpr std::string_view kWords[] = {"step", "iteration", "op", "block", "nan", "inf"};
+  return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
+}
+
 const proto::Slot* Names::SlotOf(const std::string& name, bool* output, bool* variadic) const {
   if (op_ == nullptr) return nullptr;
   const OpSchema* schema = FindSchema(op_->type());
@@ -151,12 +156,16 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
   for (size_t count = parts.size(); count > 0; --count) {
     const std::string name = Join(parts, count);
     const PythonName* python = Python(name);
-    if (!python || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
-    if (python->other) {
-      if (plan_.FindSlot(block_, name) == 0) continue;
-      Fail("Python's ", name, " is no variable here; the program has one of that name: write var('",
-           name, "')");
+    if (python && python->other) {
+      // A variable of the program that is called so is another one. Attributes that hold variables
+      // are known themselves: where `train` is a reader, `train.step` is the program's.
+      for (size_t n = python->known ? count : parts.size(); n >= count; --n) {
+        const std::string own = Join(parts, n);
+        if (plan_.FindSlot(block_, own) != 0) FailOther(*python, own);
+      }
+      continue;
     }
+    if (!python || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
     *used = count;
     if (python->value) return Constant(Value::Of(python->value));
     const std::string& variable = python->variable;
@@ -225,9 +234,11 @@ NodePtr Names::Gradient(const std::string& name) {
   OPSTEP_CHECK(!slot || slot->vars_size() == 1, "grad() takes one variable: name one of those in ",
                name);
   std::string variable = slot ? slot->vars(0) : name;
-  if (const PythonName* python = slot ? nullptr : Python(name);
-      python && !python->value && !python->other)
-    variable = python->variable;
+  if (const PythonName* python = slot ? nullptr : Python(name); python && !python->value) {
+    if (python->other && plan_.FindSlot(block_, GradName(name)) != 0)
+      FailOther(*python, GradName(name));
+    if (!python->other) variable = python->variable;
+  }
   if (NodePtr node = FindVariable(GradName(variable))) return node;
   // Of a value in imperative mode.
   if (const PythonName* gradient = Python(name + ".gradient"); gradient && gradient->value)
@@ -236,6 +247,15 @@ NodePtr Names::Gradient(const std::string& name) {
     Fail(name, " has no gradient: no backward has computed one since it was cleared");
   if (plan_.FindSlot(block_, variable) == 0) FailUnknown(variable, "variable");
   Fail(variable, " has no gradient in this program");
+}
+
+void Names::FailOther(const PythonName& python, const std::string& variable) const {
+  const std::string program = Cat("; write var('", variable, "') for the program's variable");
+  if (python.known) {
+    Fail("Python's ", python.name, " holds no variable of this program here", program,
+         PythonNamesHere());
+  }
+  Fail("what Python's ", python.name, " held here is not known", program, PythonNamesHere());
 }
 
 // "; Python's names here: h, x, self.w, …"

@@ -9,6 +9,9 @@
 
 namespace opstep::expr {
 
+// A word that means the same in every frame: `step`, `op`, `nan` and so on.
+bool IsSpecialName(std::string_view name);
+
 // What a name means at one op of one plan: a slot of the op, then what every frame has (`step`),
 // then what the Python code there calls a variable, then a variable's own name, then an attribute
 // of the op.
@@ -34,6 +37,8 @@ class Names {
   const PythonName* Python(const std::string& name) const;
   NodePtr OpProperty(const std::string& name) const;
   const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
+  // The program's variable is not what Python's name means.
+  [[noreturn]] void FailOther(const PythonName& python, const std::string& variable) const;
   std::string PythonNamesHere() const;
   [[noreturn]] void FailUnknown(const std::string& name, std::string_view kind) const;
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/tensor_stack.h"
+#include "debug/expr_names.h"
 #include "debug/expr_node.h"
 #include "debug/expression.h"
 #include "debug/ragged.h"
@@ -231,6 +232,22 @@ class Asked {
   const PythonNames python_;
 };
 
+// Whether the name means something else than the variable in this frame: a slot of the op, or a
+// word such as `step`.
+bool IsHidden(const PythonName& known, const FrameScope& at) {
+  const std::string first = known.name.substr(0, known.name.find('.'));
+  if (expr::IsSpecialName(first)) return true;
+  if (at.op == nullptr || at.kind == proto::StackFrame::MADE) return false;
+  for (const auto* slots : {&at.op->inputs(), &at.op->outputs()}) {
+    for (const proto::Slot& slot : *slots) {
+      if (slot.name() != first) continue;
+      return known.value || first != known.name || slot.vars_size() != 1 ||
+             slot.vars(0) != known.variable;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out) {
@@ -289,6 +306,7 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
     python->set_name(known.name);
     python->set_variable(known.variable);
     python->set_line(known.line);
+    python->set_hidden(IsHidden(known, at));
   }
   if (at.op == nullptr || at.kind == proto::StackFrame::MADE) return;
   for (const proto::Slot& slot : at.op->inputs()) out->add_slots(slot.name());

@@ -29,7 +29,8 @@ void LogQueue::Add(proto::LogRecord record) {
   }
   bytes_ += size;
   records_.push_back(std::move(record));
-  if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+  // While the queue closes, the thread is Close's alone.
+  if (!closing_ && !thread_.joinable()) thread_ = std::thread([this] { Loop(); });
   if (records_.size() == 1 || bytes_ >= kMuch) changed_.notify_all();
 }
 

@@ -53,6 +53,7 @@ class History {
     const size_t at = static_cast<size_t>(op_.calls_size()) - frames;
     call_ = op_.calls(static_cast<int>(at));
     visit_ = op_.visits(static_cast<int>(at));
+    frame_ = &program_.frames(static_cast<int>(op_.stack(static_cast<int>(at))));
     Collect();
     std::map<std::string, NameAt> names;
     std::map<std::string, std::map<std::string, uint32_t>> later;  // name → variable → line
@@ -85,12 +86,21 @@ class History {
       later[result.target].emplace(variable, result.line);
     }
     for (const auto& [name, variables] : later) {
-      if (variables.size() != 1 || names.contains(name)) continue;
+      // A name of the module is looked for there.
+      if (variables.size() != 1 || names.contains(name) || !IsOwn(name)) continue;
       const auto& [variable, line] = *variables.begin();
       // What was there before the op was not called so.
-      if (IsMadeLater(variable)) names.emplace(name, NameAt{name, variable, line});
+      if (IsMadeLater(variable) || variable == name)
+        names.emplace(name, NameAt{name, variable, line});
     }
     names_.merge(names);
+  }
+
+  // Names of the code that held no variable.
+  template <typename Names>
+  void AddOthers(const Names& names, bool known) {
+    for (const uint32_t index : names)
+      names_.emplace(Text(index), NameAt{Text(index), "", 0, known});
   }
 
   std::vector<NameAt> Take() const {
@@ -154,6 +164,14 @@ class History {
     }
   }
 
+  // Is it, or the object that it is an attribute of, a name of that function?
+  bool IsOwn(const std::string& name) const {
+    if (Text(frame_->function()) == "<module>") return true;
+    const std::string first = name.substr(0, name.find('.'));
+    return std::any_of(frame_->locals().begin(), frame_->locals().end(),
+                       [&](uint32_t index) { return Text(index) == first; });
+  }
+
   // Was it written only by ops that were made after this one?
   bool IsMadeLater(const std::string& variable) const {
     bool later = false;
@@ -181,6 +199,7 @@ class History {
   const uint32_t time_;
   std::set<std::string> persistable_;
   uint32_t call_ = 0, visit_ = 0;
+  const proto::CodeFrame* frame_ = nullptr;
   std::map<uint32_t, uint32_t> lines_;  // by op
   std::set<std::string> written_;       // by the line that is executed, so far
   std::map<uint32_t, Result> results_;  // by visit
@@ -188,6 +207,12 @@ class History {
 };
 
 }  // namespace
+
+bool IsInside(const std::string& function, const std::string& other) {
+  static const std::set<std::string> kParts = {"<listcomp>", "<setcomp>", "<dictcomp>",
+                                               "<genexpr>"};
+  return kParts.contains(function) || function.starts_with(other + ".<locals>.");
+}
 
 MadeBy MadeByOf(const Plan& plan, const proto::OpDesc& op) {
   MadeBy made(static_cast<size_t>(op.stack_size()));
@@ -224,22 +249,32 @@ size_t SameCalls(const MadeBy& a, const MadeBy& b) {
 }
 
 std::vector<NameAt> NamesAt(const Plan& plan, const proto::OpDesc& op, size_t frames, bool after) {
-  if (frames == 0 || static_cast<size_t>(op.calls_size()) < frames) return {};
+  if (frames == 0 || static_cast<size_t>(op.stack_size()) < frames) return {};
+  const bool known = op.calls_size() == op.stack_size();
   History history(plan, op, after);
-  history.Add(frames);
-  // A function also sees the names of its module.
   const auto frame = [&](size_t number) -> const proto::CodeFrame& {
     const int at = op.stack_size() - static_cast<int>(number);
     return plan.desc.frames(static_cast<int>(op.stack(at)));
   };
+  const auto function = [&](size_t number) -> const std::string& {
+    return plan.desc.strings(static_cast<int>(frame(number).function()));
+  };
+  const auto add = [&](size_t number) {
+    if (known) history.Add(number);
+    history.AddOthers(frame(number).locals(), known);
+  };
+  add(frames);
+  // A function also sees the names of the functions that it was written in, and of its module.
+  size_t inner = frames;
   for (size_t outer = frames - 1; outer > 0; --outer) {
-    const proto::CodeFrame& module = frame(outer);
-    if (module.file() != frame(frames).file() ||
-        plan.desc.strings(static_cast<int>(module.function())) != "<module>")
-      continue;
-    history.Add(outer);
-    break;
+    if (frame(outer).file() != frame(frames).file()) continue;
+    const bool module = function(outer) == "<module>";
+    if (!module && !IsInside(function(inner), function(outer))) continue;
+    add(outer);
+    inner = outer;
+    if (module) break;
   }
+  history.AddOthers(frame(frames).globals(), known);
   return history.Take();
 }
 

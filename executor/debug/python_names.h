@@ -20,6 +20,7 @@ struct PythonName {
   bool parameter = false;  // a layer keeps it
   uint32_t line = 0;       // that assigned it, of a frame that made an op; 0: not known
   bool other = false;      // it holds no variable at all, though one of the program is called so
+  bool known = true;       // not known: then nothing but that the name is there, and `other`
 };
 
 // What one Python frame calls variables, so that expressions can say it as well. Those of a frame
@@ -32,6 +33,8 @@ class PythonNames {
   enum class Of : uint8_t { kVariables, kVariablesAndValues };
   // Of a frame of the thread that asks: the user's frames are counted from the innermost, 0.
   static PythonNames Running(size_t frame, Of of);
+  // The same for a frame that makes the op, if it does: gradients have the lines of other ops.
+  static PythonNames RunningAt(const Plan& plan, const proto::OpDesc& op, size_t frame, Of of);
   // Of a frame that made the op; see NamesAt.
   static PythonNames Made(const Plan& plan, const proto::OpDesc& op, size_t frames, bool after);
 

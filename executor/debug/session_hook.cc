@@ -152,7 +152,9 @@ void Session::EnterBlock(const FrameView& frame) {
       // Conditions may use Python's names: they are bound here, or later by a thread without
       // Python.
       lock.unlock();
-      python = std::make_shared<PythonNames>(PythonNames::Running(0, PythonNames::Of::kVariables));
+      const proto::OpDesc& op = frame.plan().desc.blocks(0).ops(0);
+      python = std::make_shared<PythonNames>(
+          PythonNames::RunningAt(frame.plan(), op, 0, PythonNames::Of::kVariables));
       python->Read();
       lock.lock();
       if (!attached_ && !taps_->any()) return;

@@ -141,6 +141,9 @@ FrameScope FindFrame(const FrameView& frame, const Position& at, uint32_t index,
 
 PythonNames NamesIn(const FrameView& frame, const FrameScope& at, PythonNames::Of of) {
   const bool running = at.kind == Kind::RUN || at.kind == Kind::PYTHON || IsTraced(frame.plan());
+  if (running && at.kind == Kind::OP) {
+    return PythonNames::RunningAt(frame.plan(), *at.op, at.python, of);
+  }
   if (running) return PythonNames::Running(at.python, of);
   const bool after = frame.after() && at.op_block == frame.top().block;
   return PythonNames::Made(frame.plan(), *at.op, at.frames, after);

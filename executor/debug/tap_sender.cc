@@ -19,6 +19,8 @@ constexpr milliseconds kGatherStep{20};
 // A signal may be missed: nobody who makes a record takes the lock for it.
 constexpr milliseconds kLookAgain{100};
 constexpr milliseconds kFullLine{2};
+// How often the end of a process waits anew because something was confirmed.
+constexpr int kLongestClose = 5;
 // The most that one batch holds.
 constexpr size_t kBatchRecords = 4000;
 constexpr size_t kBatchBytes = 512 << 10;
@@ -107,6 +109,7 @@ void TapSender::Taken(const proto::TapsTaken& taken) {
     const auto sent = std::find_if(under_way_.begin(), under_way_.end(),
                                    [&](const Sent& s) { return s.batch == taken.batch(); });
     if (sent == under_way_.end()) return;
+    taken_at_ = TapClock::now();
     for (const proto::TapLoss& loss : taken.losses()) {
       const auto part = sent->of.find(loss.source());
       if (part == sent->of.end()) continue;
@@ -220,13 +223,15 @@ bool TapSender::Send(std::unique_lock<std::mutex>& lock) {
 }
 
 uint64_t TapSender::Close(milliseconds most, std::vector<uint64_t>* batches) {
-  const auto until = TapClock::now() + most;
+  const auto end = TapClock::now() + kLongestClose * most;
   uint64_t lost = 0;
   {
     std::unique_lock lock(mutex_);
     hurried_ = true;
-    // The sender goes on until the time is over, or all is confirmed.
-    while (thread_.joinable() && stream_.send && TapClock::now() < until &&
+    taken_at_ = TapClock::now();
+    // The sender goes on until all is confirmed, or nothing has been for too long.
+    while (thread_.joinable() && stream_.send &&
+           TapClock::now() < std::min(end, taken_at_ + most) &&
            (sending_ || !queue_.empty() || !under_way_.empty())) {
       changed_.notify_all();
       changed_.wait_for(lock, kFullLine);

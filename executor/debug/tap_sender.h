@@ -41,9 +41,9 @@ class TapSender {
   void Disconnect();
   // It has told what its sinks did with a batch.
   void Taken(const proto::TapsTaken& taken);
-  // Sends what there is and waits for its confirmation, no longer than this; what is left counts as
-  // lost at the end of the process. Returns how many those are, and which batches hold some of
-  // them.
+  // Sends what there is and waits for its confirmation: as long as some of it is confirmed within
+  // each `most`, and at most five times as long. What is left counts as lost at the end of the
+  // process. Returns how many those are, and which batches hold some of them.
   uint64_t Close(std::chrono::milliseconds most, std::vector<uint64_t>* batches = nullptr);
 
  private:
@@ -69,8 +69,9 @@ class TapSender {
   std::condition_variable changed_;
   std::thread thread_;
   Stream stream_;
-  uint64_t epoch_ = 0;    // counts streams
-  bool hurried_ = false;  // somebody waits for what is to be sent
+  uint64_t epoch_ = 0;             // counts streams
+  TapClock::time_point taken_at_;  // the server's last confirmation, or when Close began
+  bool hurried_ = false;           // somebody waits for what is to be sent
   bool closing_ = false;
   std::atomic<bool> closed_{false};  // for ever
   bool sending_ = false;             // pieces of a record

@@ -184,12 +184,26 @@ uint32_t Program::InternFrame(const SourceFrame& frame) {
     desc.set_function(static_cast<uint32_t>(function));
     desc.set_line(frame.line);
   }
+  proto::CodeFrame& desc = *desc_.mutable_frames(it->second);
+  AddStrings(frame.locals, *desc.mutable_locals());
+  AddStrings(frame.globals, *desc.mutable_globals());
   return it->second;
+}
+
+// Those that are missing: functions without a name of their own may share a line.
+void Program::AddStrings(const std::vector<std::string>& texts, Indexes& to) {
+  for (const std::string& text : texts) {
+    const uint32_t index = InternString(text);
+    if (std::find(to.begin(), to.end(), index) == to.end()) to.Add(index);
+  }
 }
 
 SourceFrame Program::frame(uint32_t index) const {
   const proto::CodeFrame& frame = desc_.frames(static_cast<int>(index));
-  return {desc_.strings(frame.file()), desc_.strings(frame.function()), frame.line()};
+  SourceFrame found{desc_.strings(frame.file()), desc_.strings(frame.function()), frame.line()};
+  for (const uint32_t name : frame.locals()) found.locals.push_back(desc_.strings(name));
+  for (const uint32_t name : frame.globals()) found.globals.push_back(desc_.strings(name));
+  return found;
 }
 
 void Program::AddNames(uint32_t call, uint32_t op, const std::vector<NamedVariable>& names) {

@@ -18,6 +18,8 @@ struct SourceFrame {
   std::string file;
   std::string function;
   uint32_t line = 0;
+  // See CodeFrame.
+  std::vector<std::string> locals = {}, globals = {};
 };
 
 // A name in Python code that came to hold a variable, or none of the program's: then `variable` is
@@ -96,8 +98,11 @@ class Program {
   std::string Place(const proto::OpDesc& op) const;
 
  private:
+  using Indexes = google::protobuf::RepeatedField<uint32_t>;
+
   Program();
   void Index();
+  void AddStrings(const std::vector<std::string>& texts, Indexes& to);
 
   proto::ProgramDesc desc_;
   uint32_t id_;

@@ -25,6 +25,11 @@ class Verifier {
     for (const proto::CodeFrame& frame : program_.frames()) {
       Require(HasString(frame.file()) && HasString(frame.function()), "frame-index",
               "a source frame points outside the table of strings");
+      for (const auto* names : {&frame.locals(), &frame.globals()}) {
+        for (const uint32_t name : *names)
+          Require(HasString(name), "name-index",
+                  "a Python name points outside the table of strings");
+      }
     }
     for (const proto::NameChange& change : program_.names()) {
       for (const proto::Naming& named : change.names()) {

@@ -1,8 +1,6 @@
 // Expressions that are hostile, large or random: an Error sentence or an answer within limits,
 // never a crash. And the speed of the usual conditions.
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <random>
 
 #include "expression_world.h"
@@ -78,17 +76,17 @@ void Hostile(const World& world) {
 
 void Budgets(World& world) {
   world.Add<float>("column", {1 << 16, 1}, std::vector<float>(1 << 16, 1.f));
-  world.Add<float>("square", {2048, 2048}, std::vector<float>(2048 * 2048, 1.f));
+  world.Add<float>("wide", {1024, 20480}, std::vector<float>(1024 * 20480, 1.f));
   Check(world.ErrorOf("column + column.T").find("too large") != std::string::npos, "too large");
   Check(world.ErrorOf("column[:32768] + column[:16384].T").find("MiB") != std::string::npos, "MiB");
-  const auto start = std::chrono::steady_clock::now();
-  Check(world.ErrorOf("square @ square @ square @ square").find("longer than 2 s") !=
-            std::string::npos,
-        "time");
-  assert(std::chrono::steady_clock::now() - start < std::chrono::seconds(4));
+  // No machine does 860 billion operations in 2 s on one thread.
+  std::string products = "wide @ wide.T";
+  for (int i = 1; i < 20; ++i) products += " + wide @ wide.T";
+  Check(world.ErrorOf(products).find("longer than 2 s") != std::string::npos, "time");
 }
 
 void Messages(World& world) {
+  world.Add<float>("square", {2048, 2048}, std::vector<float>(2048 * 2048, 1.f));
   proto::Value v;
   world.Bind("t")->Evaluate(world.env(), 5, 1, 10, &v);
   assert(v.tensor().data().size() == 5 * sizeof(float) && v.tensor().children_size() == 1);
@@ -254,32 +252,6 @@ void FuzzLoop(const World& world, uint32_t count) {
   assert(good > static_cast<int>(count) / 10);
 }
 
-void Speed(World& world) {
-  world.Add<float>("large", {1 << 22}, std::vector<float>(1 << 22, 0.5f));
-  const auto time = [](int rounds, const std::function<void()>& f) {
-    double best = 1e9;
-    for (int i = 0; i < 5; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      for (int r = 0; r < rounds; ++r) f();
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      best = std::min(best, took.count() / rounds);
-    }
-    return best;
-  };
-  for (const char* text :
-       {"s > 3", "one > 3", "s * 2 > 3", "step % 10 == 3", "s > 3 and step % 10 == 0"}) {
-    const auto bound = world.Bind(text);
-    std::printf("%-28s %6.2f M/s\n", text, 1e-6 / time(20000, [&] { bound->Test(world.env()); }));
-  }
-  for (const char* text :
-       {"isnan(large).any()", "large.max() > 3", "large.mean() > 3", "norm(large) < 0",
-        "large.std() > 3", "(large > 3).any()", "(large * 2 + 1).max() > 9"}) {
-    const auto bound = world.Bind(text);
-    std::printf("%-28s %6.2f GB/s\n", text,
-                (4 << 22) / 1e9 / time(1, [&] { bound->Test(world.env()); }));
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -288,6 +260,5 @@ int main(int argc, char** argv) {
   FuzzLoop(world, argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 20000);
   Budgets(world);
   Messages(world);
-  Speed(world);
   std::puts("ok");
 }

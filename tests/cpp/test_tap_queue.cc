@@ -139,7 +139,7 @@ struct Server {
 
 template <typename F>
 void Until(F&& condition, const char* what) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 60'000; ++i) {
     if (condition()) return;
     std::this_thread::sleep_for(milliseconds(2));
   }

@@ -20,6 +20,7 @@ void BindStack(py::module_& m);
 void BindNames(py::module_& m);
 void BindFrameNames(py::module_& m);
 void BindCalls(py::module_& m);
+void BindCallNames(py::module_& m);
 void BindProgram(py::module_& m);
 void BindOps(py::module_& m);
 void BindScope(py::module_& m);

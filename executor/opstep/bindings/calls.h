@@ -8,9 +8,6 @@
 
 namespace opstep::python {
 
-// Does somebody else trace the frame, so that it cannot be marked?
-bool IsTraced(PyFrameObject* frame);
-
 // The calls and visits of the user's frames, outermost first, as this thread is in them now. The
 // numbers are the process's own.
 void LiveCalls(std::vector<CallVisit>& calls);

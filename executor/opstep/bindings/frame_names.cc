@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "opstep/bindings/calls.h"
+#include "opstep/bindings/frame_locals.h"
 #include "opstep/bindings/values.h"
 
 namespace opstep::python {
@@ -40,14 +40,17 @@ Py_ssize_t OffsetOf(const py::object& type, const char* slot) {
   return reinterpret_cast<PyMemberDescrObject*>(member.ptr())->d_member->offset;
 }
 
-py::object LocalsOf(PyFrameObject* frame) {
+// Of a module or a class: the dictionary that it keeps them in.
+py::object DictOf(PyFrameObject* frame) {
 #if PY_VERSION_HEX >= 0x030b0000
   PyObject* locals = PyFrame_GetLocals(frame);
   if (!locals) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(locals);
+  const py::object found = py::reinterpret_steal<py::object>(locals);
 #else
-  return py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_locals");
+  const py::object found = py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_locals");
 #endif
+  // In a comprehension of Python 3.13 something that looks like one.
+  return PyDict_Check(found.ptr()) || !PyMapping_Check(found.ptr()) ? found : py::dict(found);
 }
 
 PyObject* At(PyObject* object, Py_ssize_t offset) {
@@ -81,52 +84,35 @@ std::string FrameNames::Name() const {
 }
 
 void FrameNames::Locals(PyFrameObject* frame) {
-  PyCodeObject* raw = PyFrame_GetCode(frame);
-  const Code& code = LookAt(raw);
-  Py_DECREF(raw);
-  const py::object names = LocalNames(code);
-  if (PyTuple_GET_SIZE(names.ptr()) == 0 &&
-      !(code.keep.attr("co_flags").cast<int>() & CO_OPTIMIZED)) {
-    // The frame of a module or a class: its locals are a dictionary of their own.
-    const py::object locals = LocalsOf(frame);
-    All(locals.ptr());
-    OnNames(locals.ptr());
+  const FrameLocals locals(frame);
+  if (!locals.of_function()) {
+    const py::object names = DictOf(frame);
+    is_shared_ = saw_shared_ = true;
+    All(names.ptr());
+    OnNames(names.ptr());
     return;
   }
-#if PY_VERSION_HEX >= 0x030c0000
-  const py::dict locals;
-  for (const py::handle name : names) {
-    PyObject* value = PyFrame_GetVar(frame, name.ptr());
-    if (!value) {
-      PyErr_Clear();  // It has no value yet.
-      continue;
+  for (size_t i = 0; i < locals.size(); ++i) {
+    PyObject* const value = locals.value(i);
+    is_shared_ = locals.is_shared(i);
+    saw_shared_ = saw_shared_ || is_shared_;
+    if (value && left_ > 0) {
+      --left_;
+      Look(locals.name(i), value);
     }
-    PyDict_SetItem(locals.ptr(), name.ptr(), value);
-    Py_DECREF(value);
+    OnLocal(locals.name(i), value);
   }
-  All(locals.ptr());
-  OnNames(locals.ptr());
-#else
-  // Reading makes a copy of the locals that the frame keeps, and that its own code may see.
-  if (code.sees_locals || IsTraced(frame)) return;
-  const py::object locals = LocalsOf(frame);
-  All(locals.ptr());
-  OnNames(locals.ptr());
-  // The copy must not keep values alive that the function lets go; another's is not ours.
-  if (Py_REFCNT(locals.ptr()) > 2) return;
-  for (const py::handle name : names) {
-    if (PyDict_DelItem(locals.ptr(), name.ptr()) != 0) PyErr_Clear();  // It had no value.
-  }
-#endif
 }
 
 void FrameNames::Globals(PyObject* globals) {
+  is_shared_ = saw_shared_ = true;
   All(globals);
   OnNames(globals);
 }
 
 void FrameNames::GlobalsUsedBy(const Code& code, PyObject* globals) {
   if (!PyDict_Check(globals)) return;
+  is_shared_ = saw_shared_ = true;
   for (const py::handle name : code.keep.attr("co_names")) {
     if (PyObject* value = PyDict_GetItemWithError(globals, name.ptr())) {
       Look(name.ptr(), value);
@@ -172,6 +158,7 @@ void FrameNames::Attributes(PyObject* object, bool is_layer) {
     return;
   }
   around_.push_back(object);
+  saw_shared_ = true;
   if (PyObject* kept = is_layer ? PyDict_GetItemString(attributes, "_values") : nullptr) {
     kept_by_layer_ = true;
     All(kept);

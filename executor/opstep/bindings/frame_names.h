@@ -32,13 +32,22 @@ class FrameNames {
  protected:
   virtual void OnVariable(PyObject* variable) = 0;
   virtual void OnValue(PyObject* value) = 0;
-  // Of the frame's own names: what they hold, by name. May be called more than once.
+  // What a module's or a class's names hold, by name. May be called more than once.
   virtual void OnNames(PyObject* names) { (void)names; }
+  // A function's own name, and what it holds: null when it has no value.
+  virtual void OnLocal(PyObject* name, PyObject* value) {
+    (void)name;
+    (void)value;
+  }
   // "self.hidden.w", of what is being looked at.
   std::string Name() const;
   static constexpr size_t kMostParts = 16;
   const std::array<PyObject*, kMostParts>& parts() const { return parts_; }
   size_t depth() const { return depth_; }
+  // May other functions assign it: a module's name, or one that is in a closure?
+  bool is_shared() const { return is_shared_; }
+  // Were there any, or attributes?
+  bool saw_shared() const { return saw_shared_; }
   bool kept_by_layer() const { return kept_by_layer_; }
 
  private:
@@ -50,6 +59,8 @@ class FrameNames {
   std::array<PyObject*, kMostParts> parts_{};
   size_t depth_ = 0;
   bool kept_by_layer_ = false;
+  bool is_shared_ = false;
+  bool saw_shared_ = false;
   std::vector<PyObject*> around_;  // objects that are being looked into
 };
 

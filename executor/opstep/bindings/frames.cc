@@ -26,6 +26,8 @@ enum class Does : uint8_t {
 };
 
 constexpr bool kLocalsByOneNumber = PY_VERSION_HEX >= 0x030b0000;
+// The last bit of LOAD_GLOBAL's argument says something else.
+constexpr bool kGlobalsByHalf = PY_VERSION_HEX >= 0x030b0000;
 
 Does DoesWhat(std::string_view name) {
   if (name == "CACHE") return Does::kNothing;
@@ -115,7 +117,7 @@ class Reader {
           if (!Attribute(values)) return;
           break;
         case Does::kLoadGlobal:
-          object_ = Name(kLocalsByOneNumber ? argument_ >> 1 : argument_);
+          object_ = Name(kGlobalsByHalf ? argument_ >> 1 : argument_);
           if (!Attribute(values)) return;
           break;
         default:
@@ -166,21 +168,60 @@ class Reader {
   std::vector<std::string> targets_;
 };
 
+// Unless nobody can type it: the parts of comprehensions have names such as `.0`.
+void AddText(py::handle name, std::vector<std::string>& names) {
+  if (!PyUnicode_Check(name.ptr()) || !PyUnicode_IsIdentifier(name.ptr())) return;
+  if (const char* text = PyUnicode_AsUTF8(name.ptr())) return names.emplace_back(text), void();
+  PyErr_Clear();
+}
+
 }  // namespace
 
-const py::object& LocalNames(const Code& code) {
-  if (code.local_names) return code.local_names;
-  py::object names = py::tuple(0);
+const std::vector<std::string>& LocalNames(const Code& code) {
+  if (code.local_names) return *code.local_names;
+  std::vector<std::string> names;
   if (code.keep.attr("co_flags").cast<int>() & CO_OPTIMIZED) {
-    for (const char* part : {"co_varnames", "co_cellvars", "co_freevars"})
-      names = names + code.keep.attr(part);
-    for (const py::handle name : code.keep.attr("co_names")) {
-      for (const char* seeing : {"locals", "vars", "dir", "exec", "eval", "_getframe"}) {
-        if (PyUnicode_CompareWithASCIIString(name.ptr(), seeing) == 0) code.sees_locals = true;
-      }
+    for (const char* part : {"co_varnames", "co_cellvars", "co_freevars"}) {
+      for (const py::handle name : code.keep.attr(part)) AddText(name, names);
     }
   }
-  return code.local_names = std::move(names);
+  return *(code.local_names = std::move(names));
+}
+
+const std::vector<std::string>& GlobalNames(const Code& code) {
+  if (code.global_names) return *code.global_names;
+  std::vector<std::string> names;
+  const std::string bytes = py::bytes(code.keep.attr("co_code"));
+  const py::tuple all = code.keep.attr("co_names");
+  std::vector<bool> taken(all.size());
+  uint32_t argument = 0;
+  for (size_t at = 0; at + 1 < bytes.size(); at += 2) {
+    const Does does = Opcodes()[static_cast<uint8_t>(bytes[at])];
+    argument = argument << 8 | static_cast<uint8_t>(bytes[at + 1]);
+    if (does == Does::kWiden) continue;
+    uint32_t index = UINT32_MAX;
+    if (does == Does::kLoadName || does == Does::kStoreName) index = argument;
+    if (does == Does::kLoadGlobal) index = kGlobalsByHalf ? argument >> 1 : argument;
+    if (index < taken.size() && !taken[index]) {
+      taken[index] = true;
+      AddText(all[index], names);
+    }
+    argument = 0;
+  }
+  return *(code.global_names = std::move(names));
+}
+
+bool StoresGlobals(const Code& code) {
+  if (!code.stores_globals) {
+    const std::string bytes = py::bytes(code.keep.attr("co_code"));
+    const bool function = (code.keep.attr("co_flags").cast<int>() & CO_OPTIMIZED) != 0;
+    code.stores_globals = false;
+    for (size_t at = 0; function && at + 1 < bytes.size(); at += 2) {
+      if (Opcodes()[static_cast<uint8_t>(bytes[at])] == Does::kStoreName)
+        code.stores_globals = true;
+    }
+  }
+  return *code.stores_globals;
 }
 
 bool Assigns(const Code& code, uint32_t from, uint32_t to) {

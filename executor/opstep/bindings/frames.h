@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -9,6 +11,8 @@
 #include "opstep/bindings/bindings.h"
 
 namespace opstep::python {
+
+class Flow;
 
 // What is known of a code object. It is kept alive, so that its address stays its own.
 struct Code {
@@ -22,10 +26,11 @@ struct Code {
   mutable std::unordered_map<uint32_t, uint32_t> lines;
   // Of calls at a place: see TargetsOf.
   mutable std::unordered_map<uint32_t, std::vector<std::string>> targets;
-  // Filled by NamesOf and Stores, when they are asked for.
-  mutable py::object local_names;  // a tuple: of a function; null: not looked at
-  mutable bool sees_locals = false;
+  // Filled when they are asked for.
+  mutable std::optional<std::vector<std::string>> local_names, global_names;
+  mutable std::optional<bool> stores_globals;
   mutable std::vector<uint32_t> stores;  // how many names are assigned before each instruction
+  mutable std::shared_ptr<const Flow> flow;
 };
 
 // The reference is good until the next call.
@@ -38,10 +43,15 @@ uint32_t PlaceIn(PyFrameObject* frame);
 uint32_t LineAt(const Code& code, PyFrameObject* frame, uint32_t place);
 
 // The frame's index in the program.
-uint32_t FrameIndex(Program& program, const Code& code, uint32_t place, uint32_t line);
+uint32_t FrameIndex(Program& program, const Code& code, PyFrameObject* frame, uint32_t place,
+                    uint32_t line);
 
 // Local variables of a function, with those that it shares with others; empty for a module.
-const py::object& LocalNames(const Code& code);
+const std::vector<std::string>& LocalNames(const Code& code);
+// Names that are the module's, or a class's, in the code.
+const std::vector<std::string>& GlobalNames(const Code& code);
+// Does a function assign names of its module?
+bool StoresGlobals(const Code& code);
 // Does the code between two places assign a name?
 bool Assigns(const Code& code, uint32_t from, uint32_t to);
 // The names that the result of the call at that place is assigned to: x = f(), self.x = f(),

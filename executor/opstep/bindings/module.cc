@@ -8,6 +8,7 @@ PYBIND11_MODULE(_core, m) {
   BindNames(m);
   BindFrameNames(m);
   BindCalls(m);
+  BindCallNames(m);
   BindProgram(m);
   BindOps(m);
   BindScope(m);

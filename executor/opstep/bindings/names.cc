@@ -1,7 +1,9 @@
 // What a frame of the user's running Python code calls variables, for the debugger's expressions.
+#include <algorithm>
 #include <set>
 
 #include "debug/agent.h"
+#include "debug/made_by.h"
 #include "opstep/bindings/bindings.h"
 #include "opstep/bindings/frame_names.h"
 #include "opstep/bindings/values.h"
@@ -15,10 +17,17 @@ class Collector : public FrameNames {
  public:
   explicit Collector(bool values) : FrameNames(kMaxNames), values_(values) {}
 
-  std::vector<PythonName> Collect(const py::object& frame) {
-    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    Locals(raw);
-    const py::object globals = frame.attr("f_globals");
+  // Those of one frame, of the functions that it was written in, and of its module.
+  std::vector<PythonName> Collect(const std::vector<py::object>& frames, size_t at) {
+    const std::vector<SourceFrame> stack = UserStack();
+    std::string inner;
+    for (size_t i = at; i < std::min(frames.size(), stack.size()); ++i) {
+      const bool around = stack[i].file == stack[at].file && IsInside(inner, stack[i].function);
+      if (i > at && !around) continue;
+      Locals(reinterpret_cast<PyFrameObject*>(frames[i].ptr()));
+      inner = stack[i].function;
+    }
+    const py::object globals = frames[at].attr("f_globals");
     Globals(globals.ptr());
     return std::move(names_);
   }
@@ -36,7 +45,7 @@ class Collector : public FrameNames {
     PythonName found{Name(), 0, ""};
     found.parameter = kept_by_layer();
     const bool read = NameInTrace(value, found.program, found.variable);
-    if (!read && !values_) return;
+    if (!read && !values_) return AddOther(found.name);
     const ValuePtr core = CoreOf(value);
     if (!read) found.value = core->tensor();
     const std::string name = found.name;
@@ -45,20 +54,28 @@ class Collector : public FrameNames {
   }
 
   // What holds no variable hides one that is called so.
+  void OnLocal(PyObject* name, PyObject* value) override {
+    if (!value || !IsTensor(value)) AddOther(TextOf(name));
+  }
   void OnNames(PyObject* names) override {
     if (!PyDict_Check(names)) return;
     PyObject *key = nullptr, *value = nullptr;
     Py_ssize_t at = 0;
     while (PyDict_Next(names, &at, &key, &value)) {
-      const char* text = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
-      if (!text) {
-        PyErr_Clear();  // A name that nobody can type.
-      } else if (!IsTensor(value)) {
-        PythonName other{text, 0, ""};
-        other.other = true;
-        Add(std::move(other));
-      }
+      if (!IsTensor(value)) AddOther(TextOf(key));
     }
+  }
+
+  // Empty for a name that nobody can type.
+  static std::string TextOf(PyObject* name) {
+    const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    if (!text) PyErr_Clear();
+    return text ? text : "";
+  }
+  void AddOther(std::string name) {
+    PythonName other{std::move(name), 0, ""};
+    other.other = true;
+    Add(std::move(other));
   }
 
   // A module's name may be hidden by one of the function's own.
@@ -74,13 +91,13 @@ class Collector : public FrameNames {
 };
 
 // Called by the agent on a thread that runs a plan, which has given up the GIL for that.
-std::vector<PythonName> ReadNames(size_t frame, bool values) {
+PythonFrame ReadNames(size_t frame, bool values) {
   if (Finalizing()) return {};
   py::gil_scoped_acquire gil;
   try {
     const std::vector<py::object> frames = UserFrames();
     if (frame >= frames.size()) return {};
-    return Collector(values).Collect(frames[frame]);
+    return {UserStack()[frame], Collector(values).Collect(frames, frame)};
   } catch (const std::exception&) {
     return {};  // A variable that is only half made.
   }

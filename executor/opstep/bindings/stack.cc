@@ -91,6 +91,25 @@ std::string ToText(const py::object& text) {
   return py::reinterpret_steal<py::bytes>(bytes);
 }
 
+// Functions, classes and modules are called by their names, and hold no variable.
+bool IsCode(PyObject* value) {
+  return PyFunction_Check(value) || PyCFunction_Check(value) || PyType_Check(value) ||
+         PyModule_Check(value);
+}
+
+// Names of the module that could be meant for variables: what is missing may come.
+std::vector<std::string> GlobalsUsed(const Code& code, PyFrameObject* frame) {
+  const py::object globals = py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_globals");
+  if (!PyDict_Check(globals.ptr())) return GlobalNames(code);
+  std::vector<std::string> used;
+  for (const std::string& name : GlobalNames(code)) {
+    PyObject* const value = PyDict_GetItemString(globals.ptr(), name.c_str());
+    const bool built_in = !value && PyDict_GetItemString(PyEval_GetBuiltins(), name.c_str());
+    if (!built_in && (!value || !IsCode(value))) used.push_back(name);
+  }
+  return used;
+}
+
 }  // namespace
 
 const Code& LookAt(PyCodeObject* code) {
@@ -148,18 +167,22 @@ std::vector<py::object> UserFrames() {
   return frames;
 }
 
-uint32_t FrameIndex(Program& program, const Code& code, uint32_t place, uint32_t line) {
+uint32_t FrameIndex(Program& program, const Code& code, PyFrameObject* frame, uint32_t place,
+                    uint32_t line) {
   if (Interned().size() >= kMaxPrograms) Interned().clear();
   FrameIndexes& known = Interned()[program.id()];
   const auto [it, added] = known.try_emplace(uint64_t{code.number} << 32 | place);
-  if (added) it->second = program.InternFrame({code.file, code.function, line});
+  if (added) {
+    it->second = program.InternFrame(
+        {code.file, code.function, line, LocalNames(code), GlobalsUsed(code, frame)});
+  }
   return it->second;
 }
 
 void SetUserStack(Program& program, proto::OpDesc& op) {
   ForEachUserFrame([&](const Code& code, PyFrameObject* frame, PyFrameObject*) {
     const uint32_t place = PlaceIn(frame);
-    op.add_stack(FrameIndex(program, code, place, LineAt(code, frame, place)));
+    op.add_stack(FrameIndex(program, code, frame, place, LineAt(code, frame, place)));
   });
 }
 
