@@ -1,4 +1,4 @@
-"""The debug server: one `Debugger` over the executors' gRPC streams, and its faces CLI and DAP."""
+"""The debug server: one `Debugger` over the executors' gRPC streams, with the faces CLI and DAP."""
 
 
 def version() -> str:

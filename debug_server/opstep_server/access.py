@@ -1,4 +1,4 @@
-"""Who may connect: addresses, tokens and TLS.
+"""Access to servers and processes: addresses, tokens and TLS.
 
 A unix socket is for its owner only. TCP on this machine needs a token, beyond it TLS as well.
 Tokens live in files that nobody else can read, and are shown nowhere.
@@ -131,7 +131,7 @@ def parse_address(text: str) -> Address:
     return Address(host=host, port=int(port))
 
 
-def listening(
+def listen_endpoint(
     address: str, token_file: str | None = None, cert: str | None = None, key: str | None = None
 ) -> Endpoint:
     """What is needed to listen there; a token is made when this machine's TCP is given none."""
@@ -169,7 +169,7 @@ class Place:
     roots: bytes = b""
 
 
-def dialling(address: str, token_file: str | None = None, tls_ca: str | None = None) -> Place:
+def dial_place(address: str, token_file: str | None = None, tls_ca: str | None = None) -> Place:
     where = parse_address(address)
     if not where.loopback and not (token_file and tls_ca):
         raise DebuggerError(f"{address} is on another machine: give --token-file and --tls-ca")

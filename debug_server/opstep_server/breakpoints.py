@@ -1,4 +1,4 @@
-"""The master list of breakpoints: who asked for what, and what each executor made of it."""
+"""The list of all breakpoints: who asked for each, and what each executor made of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from opstep_server import expr, hits, logs
+from opstep_server import expr, hit_conditions, log_messages
 from opstep_server.model import (
     BlockWhere,
     BreakpointSpec,
@@ -34,7 +34,7 @@ class _Parsed:
 
     condition: pb.Expr | None = None
     hits: pb.HitCondition | None = None
-    log: logs.Template | None = None
+    log: log_messages.MessageTemplate | None = None
 
 
 @dataclass(eq=False)
@@ -218,7 +218,7 @@ class Breakpoints:
         id = record.breakpoint
         entry = self._entries.get(id) or self._removed.get(id)
         template = entry.parsed.log if entry is not None else None
-        return (template or logs.Template()).text(record.parts)
+        return (template or log_messages.MessageTemplate()).text(record.parts)
 
     def _entry(self, id: int) -> _Entry:
         if id not in self._entries:
@@ -240,8 +240,8 @@ class Breakpoints:
 def _parse(spec: BreakpointSpec) -> _Parsed:
     return _Parsed(
         expr.parse(spec.condition) if spec.condition else None,
-        hits.parse(spec.hit_condition) if spec.hit_condition else None,
-        logs.parse(spec.log_message) if spec.log_message else None,
+        hit_conditions.parse(spec.hit_condition) if spec.hit_condition else None,
+        log_messages.parse(spec.log_message) if spec.log_message else None,
     )
 
 
@@ -249,8 +249,8 @@ def _wrong(spec: BreakpointSpec) -> str:
     """Which of its texts cannot be used, and why; empty when all can."""
     parts: tuple[tuple[str, str | None, Callable[[str], object]], ...] = (
         ("condition", spec.condition, expr.parse),
-        ("hit condition", spec.hit_condition, hits.parse),
-        ("log message", spec.log_message, logs.parse),
+        ("hit condition", spec.hit_condition, hit_conditions.parse),
+        ("log message", spec.log_message, log_messages.parse),
     )
     for part, text, parse in parts:
         try:

@@ -1,4 +1,4 @@
-"""One executor's stream: its commands and replies, what it tells, its pulse.
+"""The stream to one executor: commands and replies, its events, its heartbeat.
 
 Two tasks: one reads until the stream ends; the pulse sends heartbeats and cancels the reader when
 the executor's stay out. Sending never blocks: a message begins a write at once, and those that come
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from opstep_server import eager, process, recording
+from opstep_server import inline_tasks, recording, script_process
 from opstep_server.model import ConnectionLost, DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
@@ -60,11 +60,11 @@ class Connection:
         self._record(pb.FromExecutor(hello=hello))
         self._ids = itertools.count(1)
         self._pending: dict[
-            int, tuple[eager.Answer[pb.Reply], Callable[[pb.Reply], None] | None]
+            int, tuple[inline_tasks.Answer[pb.Reply], Callable[[pb.Reply], None] | None]
         ] = {}
         self._outgoing: deque[pb.ToExecutor] = deque()
         self._writing = False
-        self._writer: eager.Started | None = None
+        self._writer: inline_tasks.Started | None = None
         self._lost: str | None = None
         self._missed = 0
         # Messages that it sent.
@@ -90,7 +90,7 @@ class Connection:
         command.id = next(self._ids)
         if command.ByteSize() > MESSAGE_LIMIT - 1024:
             raise DebuggerError("the command is larger than the 4 MiB that the wire allows")
-        answer: eager.Answer[pb.Reply] = eager.Answer()
+        answer: inline_tasks.Answer[pb.Reply] = inline_tasks.Answer()
         self._pending[command.id] = answer, on_reply
         self._send(pb.ToExecutor(command=command))
         return await answer
@@ -107,7 +107,7 @@ class Connection:
         welcome.protocol = PROTOCOL
         self._send(pb.ToExecutor(welcome=welcome))
         # Only of a process on this machine it can be seen whether it has ended.
-        local = self.private and process.alive(self.hello.pid)
+        local = self.private and script_process.alive(self.hello.pid)
         reader = self.reader = asyncio.create_task(self._read(listener))
         pulse = asyncio.create_task(self._pulse(reader))
         # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
@@ -133,22 +133,22 @@ class Connection:
     async def _has_ended(self) -> bool:
         """A process that ends closes the stream first; a moment later it is gone."""
         pid = self.hello.pid
-        if process.alive(pid):
-            ending = asyncio.create_task(process.end_of(pid))
+        if script_process.alive(pid):
+            ending = asyncio.create_task(script_process.end_of(pid))
             # gRPC may cancel us once meanwhile, as above.
             for _ in range(2):
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([ending], timeout=ENDING_SECONDS)
                     break
             ending.cancel()
-        return not process.alive(pid)
+        return not script_process.alive(pid)
 
     def drop(self) -> None:
         """Ends the stream; it is told as lost."""
         if self.reader is not None:
             self.reader.cancel()
 
-    def _reply(self, reply: pb.Reply) -> eager.Answer[pb.Reply] | None:
+    def _reply(self, reply: pb.Reply) -> inline_tasks.Answer[pb.Reply] | None:
         answer, on_reply = self._pending.pop(reply.command, (None, None))
         if answer is None:
             return None  # Answered already, or never asked: not worth ending a session for.
@@ -178,7 +178,7 @@ class Connection:
         self._record(message)
         self._outgoing.append(message)
         if not self._writing:
-            self._writer = eager.start(self._write(), alone=True)
+            self._writer = inline_tasks.start(self._write(), alone=True)
 
     async def _write(self) -> None:
         self._writing = True
@@ -204,7 +204,7 @@ class Connection:
                 return f"the connection to process {self.hello.pid} was lost"
             self._missed = 0
             self.heard += 1
-            answers: list[eager.Answer[pb.Reply]] = []
+            answers: list[inline_tasks.Answer[pb.Reply]] = []
             try:
                 for each in message.batch.messages or (message,):
                     self._record(each)
@@ -217,7 +217,10 @@ class Connection:
                     answer.go_on()
 
     def _take(
-        self, message: pb.FromExecutor, listener: Listener, answers: list[eager.Answer[pb.Reply]]
+        self,
+        message: pb.FromExecutor,
+        listener: Listener,
+        answers: list[inline_tasks.Answer[pb.Reply]],
     ) -> None:
         kind = message.WhichOneof("message")
         if kind == "reply":

@@ -1,6 +1,6 @@
 """The one debugger, as one user has it: life, breakpoints, going on; CLI and DAP are its faces.
 
-Looking at values and programs is its other half, `looking.py`; what users share is in `hub.py`.
+Looking at values and programs is its other half, `inspection.py`; what users share is in `hub.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Any, Literal
 
-from opstep_server import doorbell, process, terminal
-from opstep_server.access import Endpoint, Place, dialling
+from opstep_server import client_terminal, doorbell, script_process
+from opstep_server.access import Endpoint, Place, dial_place
 from opstep_server.connection import Connection
 from opstep_server.guests import Guests
 from opstep_server.hub import Hub
-from opstep_server.looking import Looking
+from opstep_server.inspection import Inspection
 from opstep_server.model import (
     BlockWhere,
     BreakpointChanged,
@@ -28,9 +28,9 @@ from opstep_server.model import (
     DataWhere,
     DebuggerError,
     Event,
-    Executor,
     ExecutorJoined,
     ExecutorLost,
+    ExecutorProcess,
     FaultKind,
     FaultsChanged,
     FaultSpec,
@@ -52,7 +52,7 @@ from opstep_server.model import (
     ThreadEnded,
     ThreadStarted,
 )
-from opstep_server.tapping import Tapping
+from opstep_server.tap_api import TapApi
 from opstep_server.wire import debug_pb2 as pb
 
 __all__ = [
@@ -66,9 +66,9 @@ __all__ = [
     "Debugger",
     "DebuggerError",
     "Event",
-    "Executor",
     "ExecutorJoined",
     "ExecutorLost",
+    "ExecutorProcess",
     "FaultKind",
     "FaultSpec",
     "FaultsChanged",
@@ -105,7 +105,7 @@ _MODES = {
 _UNITS = {"op": pb.Resume.OP, "line": pb.Resume.LINE}
 
 
-class Debugger(Looking, Tapping):
+class Debugger(Inspection, TapApi):
     """Several may share a hub; one that is given none has its own.
 
     One that is not present only logs, and runs stay as fast as without a debugger.
@@ -116,7 +116,7 @@ class Debugger(Looking, Tapping):
         super().__init__(self._hub.roster)
         self._shares = hub is not None
         self._listeners: list[Callable[[Event], None]] = []
-        self._process: process.Process | terminal.TerminalProcess | None = None
+        self._process: script_process.ScriptProcess | client_terminal.TerminalProcess | None = None
         # One that shares is told nothing until it wants to know what there is.
         self._told = not self._shares
         self._user = self._hub.enter(self._take, present)
@@ -147,7 +147,7 @@ class Debugger(Looking, Tapping):
         target: LaunchTarget,
         *,
         stop_on_entry: bool = False,
-        in_terminal: terminal.Terminal | None = None,
+        in_terminal: client_terminal.Terminal | None = None,
     ) -> int:
         """Starts the script under this debugger and returns its process id."""
         if self._shares:
@@ -158,18 +158,18 @@ class Debugger(Looking, Tapping):
         self._hub.stop_first = stop_on_entry
         self._roster.count_anew()  # A program that is started again keeps its threads' numbers.
         if in_terminal is not None:
-            self._process = await terminal.start(target, address, in_terminal, self._exited)
+            self._process = await client_terminal.start(target, address, in_terminal, self._exited)
         else:
-            self._process = await process.start(target, address, self._output, self._exited)
+            self._process = await script_process.start(target, address, self._output, self._exited)
         return self._process.pid
 
-    async def attach_pid(self, pid: int) -> Executor:
+    async def attach_pid(self, pid: int) -> ExecutorProcess:
         """Has a running process dial us, by its doorbell, and waits until it is here.
 
         One that another debugger of this user has is shared with that.
         """
         address = await self.listen()
-        here: asyncio.Future[Executor] = asyncio.get_running_loop().create_future()
+        here: asyncio.Future[ExecutorProcess] = asyncio.get_running_loop().create_future()
 
         def joined(event: Event) -> None:
             if not isinstance(event, ExecutorJoined):
@@ -205,7 +205,7 @@ class Debugger(Looking, Tapping):
         found = next((each for each in await doorbell.running() if each.pid == pid), None)
         if found is None or not found.server.startswith("unix:"):
             return None
-        return dialling(found.server)
+        return dial_place(found.server)
 
     def share(self) -> None:
         """Others may come as guests to the executors that are here."""
@@ -234,7 +234,7 @@ class Debugger(Looking, Tapping):
         """Ends all processes that are connected, as SIGTERM does."""
         await self._hub.to_all(lambda: pb.Command(terminate=pb.Terminate()))
 
-    async def detach(self, only: Executor | None = None) -> None:
+    async def detach(self, only: ExecutorProcess | None = None) -> None:
         """All executors go on without us, or that one."""
         if self._shares:
             await self._hub.leave(self._user)
@@ -281,7 +281,7 @@ class Debugger(Looking, Tapping):
         return bool(owners) and all(owner and not owner.startswith(self._user) for owner in owners)
 
     @property
-    def executors(self) -> list[Executor]:
+    def executors(self) -> list[ExecutorProcess]:
         return self._hub.roster.executors
 
     @property
@@ -329,7 +329,7 @@ class Debugger(Looking, Tapping):
         await self._hub.push_breakpoints()
         return state
 
-    async def set_exceptions(self, specs: Sequence[FaultSpec]) -> list[str]:
+    async def set_faults(self, specs: Sequence[FaultSpec]) -> list[str]:
         """Which faults stop; a sentence for each that cannot be used, "" for the others."""
         faults = self._hub.faults.of(self._user)
         faults.replace(specs)
@@ -423,7 +423,7 @@ class Debugger(Looking, Tapping):
     def _output(self, stream: Literal["stdout", "stderr"], text: str) -> None:
         self._take(Output(stream, text))
 
-    def _own_executors(self) -> list[Executor]:
+    def _own_executors(self) -> list[ExecutorProcess]:
         """Those of the launched process."""
         pid = self._process.pid if self._process is not None else 0
         return [each for each in self.executors if each.pid == pid]

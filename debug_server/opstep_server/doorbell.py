@@ -1,4 +1,4 @@
-"""Processes that can be attached to: each has a socket, its doorbell, in a folder of its user.
+"""Doorbells of running processes: the sockets by which a debug server can attach.
 
 One line is asked and one answered: `who` tells what runs there, `ring unix:/path` has the process
 dial the debug server that listens at that socket.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opstep_server import process
+from opstep_server import script_process
 from opstep_server.access import is_private, listens
 from opstep_server.model import DebuggerError
 
@@ -60,7 +60,7 @@ async def ring(pid: int, address: str) -> None:
     """Has the process dial the address; returns when it has begun to."""
     paths = [path for folder in folders() if os.path.exists(path := f"{folder}/{pid}")]
     problem = f"process {pid} runs no opstep executor: 'opstep ps' lists those that do"
-    if not process.alive(pid):
+    if not script_process.alive(pid):
         raise DebuggerError(
             f"there is no process {pid}: 'opstep ps' lists those that run an opstep executor"
         )

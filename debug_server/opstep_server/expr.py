@@ -1,4 +1,4 @@
-"""Text of the expression language to the wire's `Expr`: Python's parser, every node checked.
+"""The parser of the expression language: text to the wire's `Expr`, every node checked.
 
 Nothing is evaluated here, and nothing but the nodes named below gets through.
 """
@@ -151,6 +151,11 @@ def names(expression: pb.Expr) -> set[str]:
                     r = subscript.range
                     waiting += [e for e in (r.start, r.stop, r.step) if e.WhichOneof("node")]
     return found
+
+
+def variable(name: str) -> pb.Expr:
+    """var("name"): the variable, also where an op's slot has the same name."""
+    return pb.Expr(call=pb.Expr.Call(function="var", args=[pb.Expr(s=name)]))
 
 
 def replace(expression: pb.Expr, name: str, by: pb.Expr) -> None:

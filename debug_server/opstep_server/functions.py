@@ -116,6 +116,12 @@ SPECIAL_NAMES: dict[str, str] = {
 }
 
 
+def hidden_name_note(name: str, variable: str) -> str:
+    """What is said below a value whose name means another variable in Python."""
+    what = "a word of expressions" if name in SPECIAL_NAMES else "a slot of the op"
+    return f"'{name}' is {what} here; Python's {name} is var(\"{variable}\")"
+
+
 def help_lines() -> list[str]:
     """About expressions, for people."""
     width = max(len(function.usage) for function in FUNCTIONS.values())

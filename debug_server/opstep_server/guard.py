@@ -1,4 +1,4 @@
-"""What ends a launched script when its debugger was killed: a small process beside both of them."""
+"""The process that ends a launched script when its debugger was killed."""
 
 from __future__ import annotations
 

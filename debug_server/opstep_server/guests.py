@@ -1,4 +1,4 @@
-"""Terminals that share a server's executors: each is passed on as if it had dialled the terminal.
+"""Guests of a debug server: each gets the server's executors as if they had dialled it.
 
 A guest's debugger sends what it would send to an executor. What concerns all users, breakpoints and
 fault filters, is put among theirs; the rest goes to the executor and its answer comes back.
@@ -19,9 +19,9 @@ from opstep_server.model import (
     ContinuedEvent,
     DebuggerError,
     Event,
-    Executor,
     ExecutorJoined,
     ExecutorLost,
+    ExecutorProcess,
     FaultsChanged,
     Logged,
     ProgramCompiled,
@@ -31,8 +31,8 @@ from opstep_server.model import (
     ThreadEnded,
     ThreadStarted,
 )
-from opstep_server.taps.passing import Passed
-from opstep_server.taps.shared import Wanted
+from opstep_server.taps.forwarder import Forwarder
+from opstep_server.taps.registry import Wanted
 from opstep_server.wire import debug_pb2 as pb
 
 # Bytes that a guest may leave unread before log records are counted instead of kept for him, and
@@ -106,7 +106,7 @@ class Guest:
                 relay.tapped.end()
                 await self.hub.push_taps()
 
-    def _next(self) -> Executor | None:
+    def _next(self) -> ExecutorProcess | None:
         return next((e for e in self.hub.roster.executors if e.id not in self._shown), None)
 
     def _take(self, event: Event) -> None:
@@ -125,7 +125,7 @@ class Guest:
 class Relay:
     """One executor for one guest. Tasks: writer, reader, pulse, each command under way."""
 
-    def __init__(self, guest: Guest, executor: Executor, stream: Stream) -> None:
+    def __init__(self, guest: Guest, executor: ExecutorProcess, stream: Stream) -> None:
         self._hub = guest.hub
         self._user = guest.user
         self._executor = executor
@@ -144,7 +144,7 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
         # He said nothing for too long, or left too much unread.
         self.unheard = asyncio.Event()
-        self.tapped = Passed(executor, self._send, lambda: self._unread > MAX_UNREAD_LOGS)
+        self.tapped = Forwarder(executor, self._send, lambda: self._unread > MAX_UNREAD_LOGS)
 
     async def run(self) -> None:
         work = (self._write(), self._read(), self._pulse(), self.unheard.wait())

@@ -1,4 +1,4 @@
-"""What all users of a debugger share: where it listens, who is connected, what everybody has set.
+"""The hub that all users of a server share: where it listens, its executors, what is set.
 
 Everything happens on one event loop. What arrives from executors is worked in at once and in order
 (`joined`, `received`, `lost`), so the state that users see is never older than their event.
@@ -21,9 +21,9 @@ from opstep_server.model import (
     ContinuedEvent,
     DebuggerError,
     Event,
-    Executor,
     ExecutorJoined,
     ExecutorLost,
+    ExecutorProcess,
     FaultsChanged,
     Logged,
     Output,
@@ -33,14 +33,14 @@ from opstep_server.model import (
     ThreadEnded,
 )
 from opstep_server.roster import Roster
-from opstep_server.taps import ending
-from opstep_server.taps.shared import Taps, Wanted
+from opstep_server.taps import removal
+from opstep_server.taps.registry import TapRegistry, Wanted
 from opstep_server.transport import Server
 from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
-    from opstep_server.taps.collected import Collected
-    from opstep_server.taps.requests import Requests
+    from opstep_server.taps.local_sinks import LocalSinks
+    from opstep_server.taps.program_requests import ProgramRequests
 
 DETACH_SECONDS = 2.0
 # Who has the taps that programs want, when nobody else takes care of them.
@@ -61,11 +61,11 @@ class Hub:
         self.roster = Roster(self._emit)
         self.breakpoints = Breakpoints()
         self.faults = SharedFaults()
-        self.taps = Taps()
+        self.taps = TapRegistry()
         self.taps.on_late = self._tap_late
         # Who answers programs that want taps; None: the hub itself, when the first one does.
-        self.tap_requests: Requests | None = None
-        self._asked: Collected | None = None
+        self.tap_requests: ProgramRequests | None = None
+        self._asked: LocalSinks | None = None
         # By identity, when what a process that is gone asked for goes too.
         self._leaving: dict[str, asyncio.TimerHandle] = {}
         # Executors whose log points have written something.
@@ -166,7 +166,7 @@ class Hub:
                 for status in reply.breakpoints.statuses:
                     self._status(executor, status)
 
-    def _breakpoints_for(self, executor: Executor) -> pb.SetBreakpoints:
+    def _breakpoints_for(self, executor: ExecutorProcess) -> pb.SetBreakpoints:
         return self.breakpoints.message(executor.id, {each.id for each in self.roster.executors})
 
     async def push_faults(self) -> None:
@@ -198,7 +198,7 @@ class Hub:
                 else:
                     self._tap_statuses(executor, reply.taps.statuses)
 
-    async def drop_taps(self, drop: pb.DropTaps, only: Executor | None = None) -> None:
+    async def drop_taps(self, drop: pb.DropTaps, only: ExecutorProcess | None = None) -> None:
         """Also those that somebody else has set; in all executors, or in one."""
         executors = self.roster.executors
         where = executors if only is None else [only]
@@ -206,7 +206,7 @@ class Hub:
         for executor in where:
             gone = self.taps.known(executor, drop.uids)
             for status in gone:
-                status.ended = ending.REMOVED + drop.who
+                status.ended = removal.REMOVED + drop.who
             self._tap_statuses(executor, gone)
         if only is None:
             self.taps.remove(drop.uids)
@@ -216,14 +216,14 @@ class Hub:
             self.taps.remove_from(only, drop.uids, others)
             await only.ask(pb.Command(drop_taps=drop))
 
-    async def end_taps(self, uids: Sequence[str], executors: Sequence[Executor]) -> None:
+    async def end_taps(self, uids: Sequence[str], executors: Sequence[ExecutorProcess]) -> None:
         """Before they are removed: waits for what is on the way, and takes the last counts."""
         mine = [uid for uid in uids if self.taps.owner(uid)]
         if not mine:
             return
         self.taps.silence(mine, executors)
         await self.push_taps()
-        async for executor, statuses in ending.last_words(executors, mine):
+        async for executor, statuses in removal.last_words(executors, mine):
             self._tap_statuses(executor, statuses)
 
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
@@ -240,7 +240,7 @@ class Hub:
         if refusals and len(refusals) == len(executors):
             raise refusals[0]
 
-    async def detach(self, executor: Executor) -> None:
+    async def detach(self, executor: ExecutorProcess) -> None:
         command = pb.Command(detach=pb.Detach())
         executor.connection.let_go = True
         # One that is gone or deaf sees the stream close, which has the same effect.
@@ -316,7 +316,7 @@ class Hub:
         self._emit(ExecutorLost(executor, message))
         self._leave_taps(executor, ended=not message and not connection.let_go)
 
-    def _leave_taps(self, executor: Executor, ended: bool) -> None:
+    def _leave_taps(self, executor: ExecutorProcess, ended: bool) -> None:
         """What the process asked for goes when it will not come back."""
         identity = executor.hello.identity
         here = any(each.hello.identity == identity for each in self.roster.executors)
@@ -335,7 +335,7 @@ class Hub:
         thread.stopped = None
         self._emit(ContinuedEvent(thread, message))
 
-    def _stopped(self, executor: Executor, stopped: pb.Stopped) -> None:
+    def _stopped(self, executor: ExecutorProcess, stopped: pb.Stopped) -> None:
         thread = self.roster.wire_thread(executor, stopped.thread)
         thread.stopped = stopped
         # Before anybody can have the thread go on.
@@ -353,7 +353,7 @@ class Hub:
         if spent and len(self.roster.executors) > 1:
             self.background(self.push_breakpoints())
 
-    def _logged(self, executor: Executor, logs: pb.Logs) -> None:
+    def _logged(self, executor: ExecutorProcess, logs: pb.Logs) -> None:
         self._logging.add(executor.id)
         for id, count in sorted(logs.dropped_by.items()):
             self.breakpoints.hit(id, count)
@@ -369,23 +369,23 @@ class Hub:
             event = Logged(thread, text, record.breakpoint, record=record, executor=executor)
             self._emit_to(owner, event)
 
-    def _status(self, executor: Executor, status: pb.BreakpointStatus) -> None:
+    def _status(self, executor: ExecutorProcess, status: pb.BreakpointStatus) -> None:
         state = self.breakpoints.report(executor.id, status)
         if state is not None and state.id < FIRST_AIM:
             self._emit_to(self.breakpoints.owner(state.id), BreakpointChanged(state))
 
-    def _tap_statuses(self, executor: Executor, statuses: Sequence[pb.TapStatus]) -> None:
+    def _tap_statuses(self, executor: ExecutorProcess, statuses: Sequence[pb.TapStatus]) -> None:
         for owner, mine in self.taps.report(executor, statuses).items():
             self._emit_to(owner, TapsChanged(executor, mine))
         # Somebody else's server says so: they are not to be set there again.
-        if gone := [each.uid for each in statuses if each.ended.startswith(ending.REMOVED)]:
+        if gone := [each.uid for each in statuses if each.ended.startswith(removal.REMOVED)]:
             others = [each for each in self.roster.executors if each != executor]
             self.taps.remove_from(executor, gone, others)
 
-    def _tap_late(self, executor: Executor, owner: str, status: pb.TapStatus) -> None:
+    def _tap_late(self, executor: ExecutorProcess, owner: str, status: pb.TapStatus) -> None:
         self._emit_to(owner, TapsChanged(executor, [status]))
 
-    async def _answer_tap_request(self, executor: Executor, request: pb.TapRequest) -> None:
+    async def _answer_tap_request(self, executor: ExecutorProcess, request: pb.TapRequest) -> None:
         answer = pb.TapAnswer(id=request.id)
         try:
             if self.tap_requests is None:
@@ -395,19 +395,19 @@ class Hub:
             answer.error = str(error)
         executor.connection.tell(pb.ToExecutor(tap_answer=answer))
 
-    def _collect_for_programs(self) -> Requests:
+    def _collect_for_programs(self) -> ProgramRequests:
         """Sinks that belong to nobody else."""
         # Only here: it needs NumPy, and most who debug need no taps.
-        from opstep_server.taps.collected import Collected
-        from opstep_server.taps.requests import Requests
+        from opstep_server.taps.local_sinks import LocalSinks
+        from opstep_server.taps.program_requests import ProgramRequests
 
-        collected = self._asked = Collected(self.taps.server, "", self._tell_console)
+        collected = self._asked = LocalSinks(self.taps.server, "", self._tell_console)
 
         async def push(wanted: Sequence[Wanted]) -> None:
             self.taps.replace(_PROGRAMS, wanted, collected)
             await self.push_taps()
 
-        return Requests(collected, push, self.end_taps)
+        return ProgramRequests(collected, push, self.end_taps)
 
     def _tell_console(self, text: str) -> None:
         self._emit(Output("console", f"{text}\n"))

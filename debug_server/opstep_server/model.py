@@ -1,4 +1,4 @@
-"""What the debugger's faces and its core exchange: targets, breakpoints, threads and events.
+"""The types that the debugger exchanges with its faces: targets, breakpoints, threads, events.
 
 Frames, ops and values are the wire's own messages (`pb`), not a second set of classes.
 """
@@ -153,7 +153,7 @@ class FaultSpec:
 
 
 @dataclass(eq=False)
-class Executor:
+class ExecutorProcess:
     """One process with an agent in it."""
 
     id: int
@@ -185,14 +185,14 @@ class Thread:
     # Unique over all executors, from 1; `wire_id` is what its own executor calls it.
     id: int
     name: str
-    executor: Executor
+    executor: ExecutorProcess
     wire_id: int
     stopped: pb.Stopped | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramRef:
-    executor: Executor
+    executor: ExecutorProcess
     event: pb.ProgramEvent
 
 
@@ -241,12 +241,12 @@ class Logged:
     # As it came.
     record: pb.LogRecord | None = None
     # Whose it is, also when records were dropped.
-    executor: Executor | None = None
+    executor: ExecutorProcess | None = None
 
 
 @dataclass(frozen=True)
 class FaultsChanged:
-    """What executors say of the fault filters, as `Debugger.set_exceptions` returns it."""
+    """What executors say of the fault filters, as `Debugger.set_faults` returns it."""
 
     problems: list[str]
 
@@ -255,13 +255,13 @@ class FaultsChanged:
 class TapsChanged:
     """What an executor says of taps that this user has set."""
 
-    executor: Executor
+    executor: ExecutorProcess
     statuses: list[pb.TapStatus]
 
 
 @dataclass(frozen=True)
 class ProgramCompiled:
-    executor: Executor
+    executor: ExecutorProcess
     program: pb.ProgramEvent
 
 
@@ -280,14 +280,14 @@ class ProcessExited:
 
 @dataclass(frozen=True)
 class ExecutorJoined:
-    executor: Executor
+    executor: ExecutorProcess
 
 
 @dataclass(frozen=True)
 class ExecutorLost:
     """Its stream ended; the message is empty when it said goodbye."""
 
-    executor: Executor
+    executor: ExecutorProcess
     message: str
 
 

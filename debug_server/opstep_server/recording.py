@@ -1,4 +1,4 @@
-"""Everything that goes over the wire, written to a file as JSON lines: for tests and bug reports.
+"""A recording of the wire as JSON lines: for tests and bug reports.
 
 One line for a message: seconds since the start, the connection's number, and what was `heard` from
 the executor or `told` to it. Heartbeats are left out. OPSTEP_RECORD names the file.

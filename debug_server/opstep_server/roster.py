@@ -1,4 +1,4 @@
-"""Who is there: executors, their threads and their programs."""
+"""The roster: connected executors, their threads and their programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opstep_server.connection import Connection
 from opstep_server.model import (
     DebuggerError,
     Event,
-    Executor,
+    ExecutorProcess,
     ProgramCompiled,
     ProgramRef,
     Thread,
@@ -22,14 +22,14 @@ from opstep_server.wire import debug_pb2 as pb
 class Roster:
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._executors: dict[Connection, Executor] = {}
+        self._executors: dict[Connection, ExecutorProcess] = {}
         self._threads: dict[int, Thread] = {}
         self._programs: dict[tuple[int, int], ProgramRef] = {}
         self._executor_ids = itertools.count(1)
         self._thread_ids: Iterator[int] = itertools.count(1)
 
     @property
-    def executors(self) -> list[Executor]:
+    def executors(self) -> list[ExecutorProcess]:
         return list(self._executors.values())
 
     @property
@@ -40,12 +40,12 @@ class Roster:
     def programs(self) -> list[ProgramRef]:
         return list(self._programs.values())
 
-    def join(self, connection: Connection) -> Executor:
-        executor = Executor(next(self._executor_ids), connection, connection.hello)
+    def join(self, connection: Connection) -> ExecutorProcess:
+        executor = ExecutorProcess(next(self._executor_ids), connection, connection.hello)
         self._executors[connection] = executor
         return executor
 
-    def executor(self, connection: Connection) -> Executor:
+    def executor(self, connection: Connection) -> ExecutorProcess:
         return self._executors[connection]
 
     def stands(self, connection: Connection) -> bool:
@@ -54,7 +54,7 @@ class Roster:
         threads = [thread for thread in self.threads if thread.executor is executor]
         return bool(threads) and all(thread.stopped is not None for thread in threads)
 
-    def leave(self, connection: Connection) -> Executor:
+    def leave(self, connection: Connection) -> ExecutorProcess:
         """Takes the executor away, and all that was in it."""
         executor = self._executors.pop(connection)
         for thread in self.threads:
@@ -64,20 +64,20 @@ class Roster:
             del self._programs[key]
         return executor
 
-    def compiled(self, executor: Executor, program: pb.ProgramEvent) -> None:
+    def compiled(self, executor: ExecutorProcess, program: pb.ProgramEvent) -> None:
         # Last of all, also when it is there already: programs are in the order of compilation.
         self._programs.pop((executor.id, program.program), None)
         self._programs[executor.id, program.program] = ProgramRef(executor, program)
         self._emit(ProgramCompiled(executor, program))
 
-    def thread_event(self, executor: Executor, event: pb.ThreadEvent) -> None:
+    def thread_event(self, executor: ExecutorProcess, event: pb.ThreadEvent) -> None:
         thread = self.wire_thread(executor, event.thread, event.name)
         if event.ended:
             self._end(thread)
         elif event.name:
             thread.name = event.name
 
-    def wire_thread(self, executor: Executor, wire_id: int, name: str = "") -> Thread:
+    def wire_thread(self, executor: ExecutorProcess, wire_id: int, name: str = "") -> Thread:
         """The thread that the executor means; new when it was not heard of before."""
         for thread in self._threads.values():
             if thread.executor is executor and thread.wire_id == wire_id:

@@ -12,9 +12,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Until a session takes care of it Ctrl-C ends us like any program, without a traceback;
         # which is why everything else is imported below here.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from opstep_server.cli import doing
+    from opstep_server.cli.app import subcommands
 
-    return doing.do(list(sys.argv[1:] if argv is None else argv))
+    return subcommands.run_subcommand(list(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

@@ -1,30 +1,36 @@
 """Run to Cursor on a line that makes no op: refused with a sentence, not run to the end.
 
-The protocol has no request for it: an editor adds a breakpoint on the line and continues at once.
-So a `continue` right after one line was added, on which no op was made, is refused once.
+The protocol has no request for it: an editor adds a plain breakpoint on the line, and continues. So
+does a person who adds one, and then goes on; what such a person asks for in between tells them
+apart. A `continue` that directly follows one new line on which no op was made is refused, once for
+as long as the line has its breakpoint.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from opstep_server.dap import types
-from opstep_server.dap.arguments import RequestError
-from opstep_server.dap.breakpoints import Wanted
+from opstep_server.dap.client_breakpoints import Wanted
+from opstep_server.dap.protocol import types
+from opstep_server.dap.protocol.request_arguments import RequestError
 from opstep_server.debugger import BreakpointSpec, SourceWhere
 
-# VS Code waits 2 s for the breakpoint to be verified.
-_SECONDS = 4.0
+# Editors and their views ask for these by themselves, also while they run to the cursor: VS Code
+# waits for the breakpoint to be verified, two seconds, and the mouse may rest on a name.
+_BY_ITSELF = frozenset(
+    {"setBreakpoints", "continue", "breakpointLocations", "threads", "source", "loadedSources"}
+    | {"modules", "cancel"}
+)
 
 
 class CursorLine:
     def __init__(self) -> None:
-        # By file, the plain lines that have a breakpoint.
+        # By file, the lines that have a breakpoint.
         self._lines: dict[str, set[int]] = {}
+        # The new line, and why it cannot be run to.
+        self._place: tuple[str, int] | None = None
         self._refusal = ""
-        self._until = 0.0
 
     def set(
         self,
@@ -36,13 +42,18 @@ class CursorLine:
         """The breakpoints of a file were replaced."""
         before = self._lines.get(path, set())
         now: dict[int, types.Breakpoint] = {}
+        plain: set[int] = set()
         for spec, answer in zip(wanted, told, strict=True):
             if isinstance(spec, BreakpointSpec) and isinstance(spec.where, SourceWhere):
                 now[spec.where.line] = answer
+                if not (spec.condition or spec.hit_condition or spec.log_message):
+                    plain.add(spec.where.line)
         self._lines[path] = set(now)
-        self._refusal = ""
         added = now.keys() - before
-        if not stopped or len(added) != 1:
+        gone = self._place and self._place[0] == path and self._place[1] not in now
+        if added or gone:
+            self._forget()
+        if not stopped or len(added) != 1 or not added <= plain:
             return
         (line,) = added
         message = now[line].get("message", "")
@@ -54,13 +65,25 @@ class CursorLine:
         ):
             place = f"{os.path.basename(path)}:{line}"
             nearest = f" {message[message.index('(') :]}" if "(" in message else ""
+            self._place = path, line
             self._refusal = (
                 f"cannot run to {place}: that line makes no op{nearest}; continue again to run on"
             )
-            self._until = asyncio.get_running_loop().time() + _SECONDS
+
+    def saw(self, command: str, arguments: object) -> None:
+        """A request is dealt with: does it show that somebody has looked around?"""
+        hover = isinstance(arguments, Mapping) and arguments.get("context") == "hover"
+        view = command.startswith("opstep") and command != "opstepResume"
+        if command not in _BY_ITSELF and not hover and not view:
+            self._forget()
 
     def check_continue(self) -> None:
         """Raises when the run was to stop at such a line."""
-        refusal, self._refusal = self._refusal, ""
-        if refusal and asyncio.get_running_loop().time() < self._until:
+        refusal = self._refusal
+        self._forget()
+        if refusal:
             raise RequestError(refusal)
+
+    def _forget(self) -> None:
+        self._place = None
+        self._refusal = ""

@@ -1,12 +1,12 @@
-"""The threads that stand still, and what the client may hold on to while they do."""
+"""Stops: the threads that are stopped, and the references that clients hold meanwhile."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from opstep_server.dap import types
-from opstep_server.dap.arguments import RequestError
-from opstep_server.dap.handles import Handles
+from opstep_server.dap.protocol import types
+from opstep_server.dap.protocol.handles import Handles
+from opstep_server.dap.protocol.request_arguments import RequestError
 from opstep_server.debugger import Debugger, Thread
 from opstep_server.wire import debug_pb2 as pb
 

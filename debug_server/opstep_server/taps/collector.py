@@ -12,10 +12,10 @@ from opstep_server.access import Endpoint
 from opstep_server.debugger import Debugger
 from opstep_server.hub import Hub
 from opstep_server.model import Event, TapsChanged
-from opstep_server.tapping import who
-from opstep_server.taps.reports import Reports
+from opstep_server.tap_api import who
 from opstep_server.taps.settings import Settings
-from opstep_server.taps.watched import LOOK_SECONDS, Watched
+from opstep_server.taps.tap_reports import TapReports
+from opstep_server.taps.watched_file import LOOK_SECONDS, WatchedFile
 
 
 def server_of(path: str, settings: Settings) -> Settings:
@@ -31,9 +31,9 @@ class Collector:
         """Raises ConfigError when the file is wrong; without one, programs say what they want."""
         self._path = path
         self._tell = tell
-        self._file = Watched(path, tell) if path else None
+        self._file = WatchedFile(path, tell) if path else None
         self._hub = Hub()
-        self._reports = Reports(tell)
+        self._reports = TapReports(tell)
         self._debugger = Debugger(self._hub, present=False)
         # Where counts go though the sink may be gone by then, with the tap of a program.
         self._last: set[str] = set()

@@ -25,7 +25,7 @@ from opstep_server.taps.settings import (
 )
 from opstep_server.taps.sinks import kinds
 from opstep_server.taps.sinks.base import Key, SinkError
-from opstep_server.taps.tap_settings import tap
+from opstep_server.taps.tap_message import tap
 from opstep_server.taps.toml_lines import Lines
 
 if sys.version_info >= (3, 11):

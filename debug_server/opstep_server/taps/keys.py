@@ -1,4 +1,4 @@
-"""What can be said of a tap: the one table, from which files, options, help and docs are made."""
+"""The table of a tap's keys, from which files, options, help and docs are made."""
 
 from __future__ import annotations
 

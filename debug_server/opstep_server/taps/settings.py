@@ -1,4 +1,4 @@
-"""What is set: taps and their sinks, and what all who read them have in common."""
+"""Settings of taps and sinks, and what all readers of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a TOML file a key stands: the parser of the standard library does not tell."""
+"""Line numbers of keys in a TOML file: the standard library's parser does not tell them."""
 
 from __future__ import annotations
 

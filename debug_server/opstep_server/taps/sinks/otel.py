@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from opstep_server.taps.records import Batch
 from opstep_server.taps.sinks.base import Key, Sink, SinkError
-from opstep_server.taps.sinks.latest import LABELS, NUMBERS, Latest
+from opstep_server.taps.sinks.latest_numbers import LABELS, NUMBERS, LatestNumbers
 
 
 class _Reason(logging.Handler):
@@ -56,7 +56,7 @@ class OtelSink(Sink):
             raise SinkError(f"'{given}' is no endpoint: write http://host:4318")
         plain = url.path in ("", "/")
         self._endpoint = url._replace(path="/v1/metrics").geturl() if plain else given
-        self._latest = Latest(self.settings["max_series"], self.settings["expire"])
+        self._latest = LatestNumbers(self.settings["max_series"], self.settings["expire"])
         self._reason = _Reason()
         self._exporter: Any = None
         self._waiting = False

@@ -10,8 +10,8 @@ from opstep_server.access import parse_address
 from opstep_server.model import DebuggerError
 from opstep_server.taps.records import Batch
 from opstep_server.taps.sinks.base import Key, Sink, SinkError
-from opstep_server.taps.sinks.latest import LABELS, NUMBERS, Latest, Series
-from opstep_server.taps.sinks.page import Page
+from opstep_server.taps.sinks.http_page import HttpPage
+from opstep_server.taps.sinks.latest_numbers import LABELS, NUMBERS, LatestNumbers, Series
 
 _CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -47,11 +47,11 @@ class PrometheusSink(Sink):
             raise SinkError(
                 "'listen' of a prometheus sink is host:port: Prometheus knows no sockets"
             )
-        self._latest = Latest(self.settings["max_series"], self.settings["expire"])
-        self.page: Page | None = None
+        self._latest = LatestNumbers(self.settings["max_series"], self.settings["expire"])
+        self.page: HttpPage | None = None
 
     def open(self) -> None:
-        self.page = Page(self._address, "/metrics", _CONTENT, self._text)
+        self.page = HttpPage(self._address, "/metrics", _CONTENT, self._text)
 
     def write(self, batch: Batch) -> None:
         self._latest.add(batch)

@@ -1,0 +1,1 @@
+"""The command `opstep`: its arguments, its subcommands and their exit codes."""

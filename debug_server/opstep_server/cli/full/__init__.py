@@ -1,5 +1,0 @@
-"""The full-screen mode: another face of the same shell, session and commands."""
-
-from opstep_server.cli.full.face import FullScreen
-
-__all__ = ["FullScreen"]

@@ -1,0 +1,1 @@
+"""The commands `opstep log` and `opstep collect`."""

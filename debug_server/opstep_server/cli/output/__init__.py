@@ -1,0 +1,1 @@
+"""Text for the terminal: descriptions, styles, arrays and the screen."""

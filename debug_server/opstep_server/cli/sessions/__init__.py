@@ -1,0 +1,1 @@
+"""Terminal sessions: with a launched script, a running process or a debug server."""

@@ -1,0 +1,1 @@
+"""The protocol itself: messages, their types, arguments, rules and handles."""

@@ -1,0 +1,1 @@
+"""Handlers of the client's requests, by theme."""

@@ -1,0 +1,217 @@
+"""Requests on expressions: their values, and values assigned to variables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from opstep_server import assignment, expr, values
+from opstep_server.dap.protocol import types
+from opstep_server.dap.protocol.request_arguments import Arguments, RequestError
+from opstep_server.dap.protocol.request_rules import Run, When, request
+from opstep_server.dap.requests import console
+from opstep_server.dap.requests.console import Console
+from opstep_server.dap.requests.inspection_requests import wants_hex
+from opstep_server.dap.stops import ScopeRef, Stop, TensorRef
+from opstep_server.dap.variables import element_expr, indexable
+from opstep_server.debugger import DebuggerError
+from opstep_server.functions import hidden_name_note
+from opstep_server.wire import debug_pb2 as pb
+
+if TYPE_CHECKING:
+    from opstep_server.dap.adapter_session import AdapterSession
+
+# A hover reads no tensor with more elements, and a copy holds no more.
+HOVER_ELEMENTS = 1 << 22
+COPY_ELEMENTS = 100_000
+
+_ELEMENT = re.compile(r"\[(\d+)\]")
+
+
+class EvaluationRequests:
+    def __init__(self, session: AdapterSession) -> None:
+        self._session = session
+        self._console = Console(session)
+
+    @request(
+        When.INITIALIZED,
+        Run.INSPECTION,
+        supportsEvaluateForHovers=True,
+        supportsClipboardContext=True,
+    )
+    async def evaluate_request(self, arguments: Arguments) -> types.EvaluateResponseBody:
+        if arguments.string("context", "") == "repl":
+            return await self._in_console(arguments)
+        self._session.stops.check()
+        text = arguments.string("expression").strip()
+        return await self._evaluate(arguments, text)
+
+    async def _in_console(self, arguments: Arguments) -> types.EvaluateResponseBody:
+        text = arguments.string("expression").strip()
+        if console.is_help(text):
+            return {"result": "\n".join(console.help_lines()), "variablesReference": 0}
+        self._session.stops.check()
+        answer = await self._console.answer(text, arguments.optional_integer("frameId"))
+        if answer is not None:
+            return {"result": answer, "variablesReference": 0}
+        try:
+            return await self._evaluate(arguments, console.expression(text))
+        except expr.ExprError as error:
+            raise RequestError(f"{error}; 'help' shows what can be typed here") from None
+        except DebuggerError as error:
+            if not str(error).startswith("there is no variable"):
+                raise
+            raise RequestError(
+                f"{error}; the editor's view of variables and 'bt full' show those that are here"
+            ) from None
+
+    async def _evaluate(self, arguments: Arguments, text: str) -> types.EvaluateResponseBody:
+        context = arguments.string("context", "")
+        ref, frame = self._session.inspection.frame(arguments.optional_integer("frameId"))
+        hex = wants_hex(arguments)
+        change = assignment.spelt_out(text) or text
+        if context == "repl" and (parts := assignment.assignment(change)) is not None:
+            return _result(await self._assign(ref.stop, frame, *parts, hex))
+        parsed = expr.parse(text)
+        note = ""
+        if context in ("hover", "repl"):
+            for each in await self._session.debugger.hidden_names(
+                ref.stop.thread.id, frame, parsed
+            ):
+                variable = each.variable or each.name
+                if context == "hover":
+                    # The mouse is on a line of Python: the name means what it means there.
+                    expr.replace(parsed, each.name, expr.variable(variable))
+                    text = text.replace(each.name, f'var("{variable}")', 1)
+                else:
+                    note += f"\n{hidden_name_note(each.name, variable)}"
+        if context == "hover":
+            brief = await self._too_large_to_hover(ref.stop, frame, parsed)
+            if brief:
+                return {"result": brief, "variablesReference": 0}
+        value = await self._session.debugger.evaluate(
+            ref.stop.thread.id, frame, parsed, max_elements=values.SMALL
+        )
+        if context == "clipboard" and value.WhichOneof("kind") == "tensor":
+            copy = await self._copy(ref.stop, frame, text, parsed, value.tensor)
+            return {"result": copy, "variablesReference": 0}
+        if context == "clipboard" and value.WhichOneof("kind") == "f":
+            return {"result": values.as_number(value.f), "variablesReference": 0}
+        shown = self._session.variables.value(
+            ref.stop, frame, value, parsed, indexable(text), hex=hex, passing=True
+        )
+        result = _result(shown)
+        result["result"] += note
+        return result
+
+    async def _too_large_to_hover(self, stop: Stop, frame: int, parsed: pb.Expr) -> str:
+        """What is shown in place of a value that would take time."""
+        if not assignment.is_plain(parsed):
+            raise RequestError("a hover shows variables and their elements, and computes nothing")
+
+        async def ask(about: str) -> pb.Value:
+            call = pb.Expr.Call(function=about, args=[parsed])
+            return await self._session.debugger.evaluate(
+                stop.thread.id, frame, pb.Expr(call=call), max_elements=values.SMALL
+            )
+
+        try:
+            small = (await ask("size")).i <= HOVER_ELEMENTS
+        except DebuggerError:
+            small = True  # No tensor; if it is nothing at all, its value says so.
+        if small:
+            return ""
+        return f"{(await ask('dtype')).s}{values.describe(await ask('shape'))}"
+
+    async def _copy(
+        self, stop: Stop, frame: int, text: str, parsed: pb.Expr, tensor: pb.Tensor
+    ) -> str:
+        count = 1
+        for size in tensor.dims:
+            count *= size
+        if count > COPY_ELEMENTS:
+            raise RequestError(
+                f"{count} elements are too many to copy: at most {COPY_ELEMENTS}, "
+                f"take a part such as {indexable(text)}[:10]"
+            )
+        data, _ = await self._session.debugger.read_bytes(
+            stop.thread.id, frame, parsed, 0, 8 * count
+        )
+        return values.as_array(pb.Tensor(dtype=tensor.dtype, dims=tensor.dims, data=data))
+
+    # ---- changing --------------------------------------------------------------------------------
+
+    @request(When.STOPPED, supportsSetVariable=True)
+    async def setVariable_request(self, arguments: Arguments) -> types.SetVariableResponseBody:
+        name = arguments.string("name")
+        ref = self._session.stops.variable(arguments.integer("variablesReference"))
+        if isinstance(ref, ScopeRef) and name in ref.children:
+            child = ref.children[name]
+            if not child.variable:
+                raise RequestError(f"{name} is an attribute of the op, which cannot be changed")
+            target, text = child.expr, child.text
+        elif isinstance(ref, TensorRef) and name in ref.parts:
+            target, text = ref.parts[name].expr, ref.parts[name].text
+        elif isinstance(ref, TensorRef) and (match := _ELEMENT.fullmatch(name)) and not ref.offsets:
+            target, text = element_expr(ref.expr, int(match[1])), f"{ref.text}{name}"
+        else:
+            raise RequestError(f"there is nothing called {name} to change")
+        shown = await self._assign(
+            ref.stop, ref.frame, target, arguments.string("value"), wants_hex(arguments), text
+        )
+        return _new_value(shown)
+
+    @request(When.STOPPED, supportsSetExpression=True)
+    async def setExpression_request(self, arguments: Arguments) -> types.SetVariableResponseBody:
+        ref, frame = self._session.inspection.frame(arguments.optional_integer("frameId"))
+        shown = await self._assign(
+            ref.stop,
+            frame,
+            arguments.string("expression"),
+            arguments.string("value"),
+            wants_hex(arguments),
+        )
+        return _new_value(shown)
+
+    async def _assign(
+        self,
+        stop: Stop,
+        frame: int,
+        target: str | pb.Expr,
+        value: str,
+        hex: bool,
+        text: str = "",
+    ) -> types.Variable:
+        if isinstance(target, str):
+            text, target = indexable(target.strip()), expr.parse(target)
+        new = await self._session.debugger.assign(stop.thread.id, frame, target, value)
+        self._session.memory.edited(stop, target)
+        return self._session.variables.value(stop, frame, new, target, text, hex=hex, passing=True)
+
+
+def _result(shown: types.Variable) -> types.EvaluateResponseBody:
+    result: types.EvaluateResponseBody = {
+        "result": shown["value"],
+        "variablesReference": shown["variablesReference"],
+    }
+    if "type" in shown:
+        result["type"] = shown["type"]
+    if "indexedVariables" in shown:
+        result["indexedVariables"] = shown["indexedVariables"]
+    if "memoryReference" in shown:
+        result["memoryReference"] = shown["memoryReference"]
+    return result
+
+
+def _new_value(shown: types.Variable) -> types.SetVariableResponseBody:
+    new: types.SetVariableResponseBody = {
+        "value": shown["value"],
+        "variablesReference": shown["variablesReference"],
+    }
+    if "type" in shown:
+        new["type"] = shown["type"]
+    if "indexedVariables" in shown:
+        new["indexedVariables"] = shown["indexedVariables"]
+    if "memoryReference" in shown:
+        new["memoryReference"] = shown["memoryReference"]
+    return new

@@ -1,0 +1,243 @@
+"""Requests that inspect a stopped thread: its stack, scopes and variables."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from opstep_server import expr, values
+from opstep_server.dap.protocol import types
+from opstep_server.dap.protocol.request_arguments import Arguments, RequestError
+from opstep_server.dap.protocol.request_rules import Run, When, request
+from opstep_server.dap.stack_view import StackView
+from opstep_server.dap.stops import Child, FrameRef, ScopeRef, TensorRef
+from opstep_server.dap.variables import slice_expr, taken_names
+from opstep_server.wire import debug_pb2 as pb, program_pb2
+
+if TYPE_CHECKING:
+    from opstep_server.dap.adapter_session import AdapterSession
+
+# Of a tensor, how many elements one response holds at the most; clients with paging ask for far
+# less. Of a scope, how many are asked for at a time.
+MAX_CHILDREN = 1000
+# How many names an error lists.
+MAX_NAMED = 8
+# More than any scope has.
+MAX_ROWS = 1 << 31
+
+_SCOPES = (
+    # Of the op, of the op that runs the block, or what the run is fed and fetches.
+    ("Inputs", pb.SCOPE_INPUTS, False),
+    ("Outputs", pb.SCOPE_OUTPUTS, False),
+    ("Attributes", pb.SCOPE_ATTRIBUTES, False),
+    ("Block", pb.SCOPE_BLOCK, False),
+    # Expensive: the client does not open them unasked.
+    ("Parameters", pb.SCOPE_PARAMETERS, True),
+    ("Gradients", pb.SCOPE_GRADIENTS, True),
+)
+
+
+class InspectionRequests:
+    def __init__(self, session: AdapterSession) -> None:
+        self._session = session
+        self._stack = StackView(session)
+
+    @request(When.STOPPED, Run.INSPECTION, supportsDelayedStackTraceLoading=True)
+    async def stackTrace_request(self, arguments: Arguments) -> types.StackTraceResponseBody:
+        stop = self._session.stops.get(arguments.integer("threadId"))
+        start = arguments.natural("startFrame", 0)
+        levels = arguments.natural("levels", 0)
+        frames = self._stack.frames(stop)
+        chosen = frames[start : start + levels] if levels else frames[start:]
+        return {"stackFrames": chosen, "totalFrames": len(frames)}
+
+    @request(When.STOPPED, Run.INSPECTION)
+    async def scopes_request(self, arguments: Arguments) -> types.ScopesResponseBody:
+        ref = self._session.stops.frame(arguments.integer("frameId"))
+        frame = ref.frame
+        if ref.index is None or frame is None or frame.kind == pb.StackFrame.PYTHON:
+            return {"scopes": []}
+        scopes: list[types.Scope] = []
+        for name, kind, expensive in _SCOPES:
+            if kind == pb.SCOPE_ATTRIBUTES and frame.kind == pb.StackFrame.RUN:
+                continue
+            scope = ScopeRef(ref.stop, ref.index, kind)
+            handle = self._session.stops.variables.add(ref.stop.thread.id, scope)
+            scopes.append({"name": name, "variablesReference": handle, "expensive": expensive})
+        return {"scopes": scopes}
+
+    @request(When.STOPPED, Run.INSPECTION, supportsValueFormattingOptions=True)
+    async def variables_request(self, arguments: Arguments) -> types.VariablesResponseBody:
+        ref = self._session.stops.variable(arguments.integer("variablesReference"))
+        wanted = arguments.one_of("filter", ("named", "indexed", ""), "")
+        start = arguments.natural("start", 0)
+        count = arguments.natural("count", 0) or MAX_ROWS
+        hex = wants_hex(arguments)
+        named = isinstance(ref, ScopeRef)
+        if wanted and (wanted == "named") != named:
+            return {"variables": []}
+        if isinstance(ref, ScopeRef):
+            return {"variables": await self._scope(ref, start, count, hex)}
+        if isinstance(ref, TensorRef):
+            children = self._sequences if ref.offsets else self._elements
+            return {"variables": await children(ref, start, count, hex)}
+        dtype = program_pb2.INT64 if hex else None
+        end = start + min(count, MAX_CHILDREN)
+        items: list[types.Variable] = [
+            {"name": f"[{i}]", "value": values.describe(value, dtype), "variablesReference": 0}
+            for i, value in itertools.islice(enumerate(ref.values), start, end)
+        ]
+        return {"variables": items + _rest(len(ref.values), end, start + count)}
+
+    def frame(self, handle: int | None) -> tuple[FrameRef, int]:
+        """The frame in which something is evaluated, and its place in the stack."""
+        if handle is None:
+            ref = FrameRef(self._session.stops.newest(), 0)
+        else:
+            ref = self._session.stops.frame(handle)
+        if ref.index is None:
+            raise RequestError("this is no frame: choose one of those above or below it")
+        return ref, ref.index
+
+    async def variable_of(self, name: str, reference: int | None, frame: int | None) -> str:
+        """The variable that a row of the client's, or an expression, stands for."""
+        if reference:
+            ref = self._session.stops.variable(reference)
+            child = ref.children.get(name) if isinstance(ref, ScopeRef) else None
+            if child is not None and child.variable:
+                return child.variable
+            raise RequestError("only whole variables can be watched")
+        parsed = expr.parse(name)
+        if parsed.WhichOneof("node") == "call" and parsed.call.function == "var":
+            return await self._known(parsed.call.args[0].s, frame)
+        found = expr.names(parsed)
+        if parsed.WhichOneof("node") not in ("name", "attribute") or len(found) != 1:
+            raise RequestError("only whole variables can be watched")
+        (variable,) = found
+        at_a_stop = frame is not None or self._session.stops
+        if at_a_stop and (in_slot := await self._in_slot(variable, frame)):
+            return in_slot
+        return await self._known(variable, frame)
+
+    async def _known(self, name: str, handle: int | None) -> str:
+        """The variable of that name, or the one that Python calls so; before there is any program,
+        every name may become one."""
+        debugger, some = self._session.debugger, list[str]()
+        if handle is not None or self._session.stops:
+            ref, index = self.frame(handle)
+            names = await debugger.names(ref.stop.thread.id, index)
+            python = {each.name: each.variable for each in names.python}
+            if name in names.variables:
+                return name
+            if name in python:
+                return python[name]
+            some = [*python, *names.variables]
+        for program in debugger.programs:
+            for op in await debugger.ops(program):
+                if name in (each.variable for each in op.inputs):
+                    return name
+                if name in (each.name for each in op.outputs):
+                    return name
+        if not debugger.programs:
+            return name
+        there = f": there are {', '.join(some[:MAX_NAMED])}" if some else ""
+        more = ", ..." if len(some) > MAX_NAMED else ""
+        raise RequestError(f"no program has a variable '{name}'{there}{more}")
+
+    async def _in_slot(self, name: str, handle: int | None) -> str:
+        """The variable in the op's slot of that name."""
+        ref, index = self.frame(handle)
+        for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
+            page = await self._session.debugger.variables(ref.stop.thread.id, index, scope)
+            for entry in page.variables:
+                if entry.name == name:
+                    return entry.variable
+        return ""
+
+    # ---- children --------------------------------------------------------------------------------
+
+    async def _scope(
+        self, ref: ScopeRef, start: int, count: int, hex: bool
+    ) -> list[types.Variable]:
+        found: list[types.Variable] = []
+        while len(found) < count and start < MAX_ROWS:
+            # A reply is bounded by the wire's message size: what is missing is asked for again.
+            page = await self._session.debugger.variables(
+                ref.stop.thread.id,
+                ref.frame,
+                ref.scope,
+                start + len(found),
+                min(count - len(found), MAX_CHILDREN),
+            )
+            taken = await self._taken(ref, page)
+            show = self._session.variables.named
+            found += [show(ref, entry, hex, taken) for entry in page.variables]
+            if not page.variables or start + len(found) >= page.total:
+                break
+        return found
+
+    async def _taken(self, ref: ScopeRef, page: pb.Variables) -> frozenset[str]:
+        """Asked for when a row could be meant by a name of Python's: a feed's, mostly."""
+        if not any(each.variable and "." not in each.variable for each in page.variables):
+            return frozenset()
+        if ref.frame not in ref.stop.taken:
+            names = await self._session.debugger.names(ref.stop.thread.id, ref.frame)
+            ref.stop.taken[ref.frame] = taken_names(names)
+        return ref.stop.taken[ref.frame]
+
+    async def _elements(
+        self, ref: TensorRef, start: int, count: int, hex: bool
+    ) -> list[types.Variable]:
+        end = start + min(count, MAX_CHILDREN, ref.length - start)
+        if end <= start:
+            return []
+        value = await self._session.debugger.evaluate(
+            ref.stop.thread.id,
+            ref.frame,
+            ref.expr,
+            max_elements=values.SMALL,
+            start=start,
+            count=end - start,
+        )
+        dtype = value.tensor.dtype if hex else None
+        elements = [
+            self._session.variables.element(ref, position, child, dtype)
+            for position, child in enumerate(value.tensor.children, start)
+        ]
+        return elements + _rest(ref.length, end, start + count)
+
+    async def _sequences(
+        self, ref: TensorRef, start: int, count: int, hex: bool
+    ) -> list[types.Variable]:
+        """Of a ragged variable, whose children are its sequences."""
+        end = start + min(count, MAX_CHILDREN, ref.length - start)
+        if end <= start:
+            return []
+        thread = ref.stop.thread.id
+        begins = slice_expr(expr.variable(ref.offsets), start, end + 1)
+        offsets = await self._session.debugger.evaluate(
+            thread, ref.frame, begins, max_elements=end + 1 - start
+        )
+        shown: list[types.Variable] = []
+        rows = itertools.pairwise(map(int, values.elements(offsets.tensor)))
+        for position, (first, last) in enumerate(rows, start):
+            text = f"{ref.text}[{first}:{last}]" if ref.text else ""
+            child = Child(slice_expr(ref.expr, first, last), text, "")
+            value = await self._session.debugger.evaluate(
+                thread, ref.frame, child.expr, max_elements=values.SMALL
+            )
+            shown.append(self._session.variables.sequence(ref, position, child, value, hex))
+        return shown + _rest(ref.length, end, start + count)
+
+
+def _rest(length: int, end: int, wanted: int) -> list[types.Variable]:
+    """Says what is missing: a client without paging asks for all at once."""
+    left = min(length, wanted) - end
+    if left <= 0:
+        return []
+    text = f"{left} more from [{end}] on: evaluate a part, such as [{end}:{end + 10}] of it"
+    return [{"name": "…", "value": text, "variablesReference": 0}]
+
+
+def wants_hex(arguments: Arguments) -> bool:
+    return "format" in arguments and arguments.object("format").boolean("hex", False)

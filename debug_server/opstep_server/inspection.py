@@ -1,0 +1,268 @@
+"""Inspection of a stopped thread and of programs, and edits: one half of the debugger.
+
+A caller that no longer waits has its command given up by the executor too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from opstep_server import expr
+from opstep_server.model import DebuggerError, ProgramRef, Thread
+from opstep_server.roster import Roster
+from opstep_server.wire import debug_pb2 as pb
+
+_PAGE = 1000
+# Of a tensor in one message, and how many such messages are under way at a time.
+_PIECE = 1 << 20
+_UNDER_WAY = 4
+
+
+class Inspection:
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        # By executor, program and version.
+        self._ops: dict[tuple[int, int, int], list[pb.OpInfo]] = {}
+        self._given_up: set[asyncio.Task[None]] = set()
+
+    # ---- a stopped thread ------------------------------------------------------------------------
+
+    async def variables(
+        self,
+        thread_id: int,
+        frame: int,
+        scope: pb.ScopeKind,
+        start: int = 0,
+        count: int = 0,
+        op: int = 0,
+    ) -> pb.Variables:
+        """Those of the frame's op, block or run; or of another op of its program, by number."""
+        thread, stopped = self._roster.stopped(thread_id)
+        wanted = pb.GetVariables(
+            thread=thread.wire_id,
+            stop=stopped.stop,
+            frame=frame,
+            scope=scope,
+            start=start,
+            count=count,
+        )
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(get_variables=wanted))).variables
+
+    async def names(self, thread_id: int, frame: int, op: int = 0) -> pb.Names:
+        """What expressions may name in the frame, or at that op."""
+        thread, stopped = self._roster.stopped(thread_id)
+        wanted = pb.ListNames(thread=thread.wire_id, stop=stopped.stop, frame=frame)
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(list_names=wanted))).names
+
+    async def hidden_names(
+        self, thread_id: int, frame: int, expression: pb.Expr, op: int = 0
+    ) -> list[pb.PythonName]:
+        """Those of Python's names in the expression that mean something else in this frame."""
+        named = expr.names(expression)
+        if not named:
+            return []
+        known = (await self.names(thread_id, frame, op)).python
+        return [each for each in known if each.hidden and each.name in named]
+
+    async def evaluate(
+        self,
+        thread_id: int,
+        frame: int,
+        text: str | pb.Expr,
+        *,
+        max_elements: int = 0,
+        start: int = 0,
+        count: int = 0,
+        op: int = 0,
+    ) -> pb.Value:
+        """The expression's value in the frame, or as if that op were the frame's.
+
+        Raises ExprError when the text is wrong.
+        """
+        parsed = _parsed(text)
+        thread, stopped = self._roster.stopped(thread_id)
+        wanted = pb.Evaluate(
+            thread=thread.wire_id,
+            stop=stopped.stop,
+            frame=frame,
+            expr=parsed,
+            max_elements=max_elements,
+            start=start,
+            count=count,
+        )
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(evaluate=wanted))).value
+
+    async def assign(
+        self,
+        thread_id: int,
+        frame: int,
+        target: str | pb.Expr,
+        value: str | pb.Expr,
+        op: int = 0,
+    ) -> pb.Value:
+        """Puts the value into a variable or a part of one; returns what the target now is."""
+        into, what = _parsed(target), _parsed(value)
+        thread, stopped = self._roster.stopped(thread_id)
+        wanted = pb.Assign(
+            thread=thread.wire_id, stop=stopped.stop, frame=frame, target=into, value=what
+        )
+        if op:
+            wanted.op = op
+        return (await self._look(thread, pb.Command(assign=wanted))).value
+
+    async def read_bytes(
+        self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, count: int
+    ) -> tuple[bytes, int]:
+        """The bytes of the expression's value that there are in that range, and of how many."""
+        pieces: dict[int, bytes] = {}
+        total = await self._read(thread_id, frame, text, offset, count, pieces.__setitem__)
+        return b"".join(pieces[start] for start in sorted(pieces)), total
+
+    async def read_bytes_into(
+        self,
+        thread_id: int,
+        frame: int,
+        text: str | pb.Expr,
+        offset: int,
+        into: bytearray,
+        op: int = 0,
+    ) -> int:
+        """read_bytes for what is large: fills memory that is there already, and returns how many
+        bytes the value has. What it has not that far leaves the buffer as it is."""
+
+        def take(start: int, data: bytes) -> None:
+            into[start - offset : start - offset + len(data)] = data
+
+        return await self._read(thread_id, frame, text, offset, len(into), take, op)
+
+    async def _read(
+        self,
+        thread_id: int,
+        frame: int,
+        text: str | pb.Expr,
+        offset: int,
+        count: int,
+        take: Callable[[int, bytes], None],
+        op: int = 0,
+    ) -> int:
+        """Hands over the pieces as they come, each with its offset; returns the value's size."""
+        parsed = _parsed(text)
+        thread, stopped = self._roster.stopped(thread_id)
+        end = offset + count
+
+        async def piece(start: int) -> pb.Bytes:
+            wanted = pb.ReadBytes(
+                thread=thread.wire_id,
+                stop=stopped.stop,
+                frame=frame,
+                expr=parsed,
+                offset=start,
+                count=min(end - start, _PIECE),
+            )
+            if op:
+                wanted.op = op
+            got = (await self._look(thread, pb.Command(read_bytes=wanted))).bytes
+            take(start, got.data)
+            return got
+
+        first = await piece(offset)
+        end = min(end, first.total)
+        if first.data:
+            await _some_at_a_time(piece, range(offset + len(first.data), end, _PIECE))
+        return first.total
+
+    async def write_bytes(
+        self, thread_id: int, frame: int, target: str | pb.Expr, offset: int, data: bytes
+    ) -> None:
+        """Overwrites bytes of a variable or a part of one; all of them, or none."""
+        into = _parsed(target)
+        thread, stopped = self._roster.stopped(thread_id)
+        if len(data) > _PIECE:
+            # The executor checks each piece: the last must not fail when the first is written.
+            _, total = await self.read_bytes(thread_id, frame, into, 0, 0)
+            if offset + len(data) > total:
+                raise DebuggerError(
+                    f"bytes {offset} to {offset + len(data)} do not fit: there are {total}"
+                )
+
+        async def piece(start: int) -> pb.Reply:
+            wanted = pb.WriteBytes(
+                thread=thread.wire_id,
+                stop=stopped.stop,
+                frame=frame,
+                target=into,
+                offset=offset + start,
+                data=data[start : start + _PIECE],
+            )
+            return await self._look(thread, pb.Command(write_bytes=wanted))
+
+        await _some_at_a_time(piece, range(0, max(len(data), 1), _PIECE))
+
+    # ---- programs --------------------------------------------------------------------------------
+
+    async def ops(self, program: ProgramRef) -> list[pb.OpInfo]:
+        """All ops in the order of the listing; asked for once for each version of the program."""
+        key = program.executor.id, program.event.program, program.event.version
+        if key in self._ops:
+            return self._ops[key]
+        ops: list[pb.OpInfo] = []
+        while True:
+            page = pb.ListOps(program=program.event.program, start=len(ops), count=_PAGE)
+            reply = (await program.executor.ask(pb.Command(list_ops=page))).ops
+            ops.extend(reply.ops)
+            if not reply.ops or len(ops) >= reply.total:
+                break
+        # Older versions are never asked for again.
+        self._ops = {old: ops for old, ops in self._ops.items() if old[:2] != key[:2]} | {key: ops}
+        return ops
+
+    async def listing(self, program: ProgramRef) -> list[str]:
+        lines: list[str] = []
+        while True:
+            page = pb.GetListing(program=program.event.program, start=len(lines) + 1, count=_PAGE)
+            reply = (await program.executor.ask(pb.Command(get_listing=page))).listing
+            lines.extend(reply.lines)
+            if not reply.lines or len(lines) >= reply.total:
+                return lines
+
+    def _forget(self, executor_id: int) -> None:
+        self._ops = {key: ops for key, ops in self._ops.items() if key[0] != executor_id}
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    async def _look(self, thread: Thread, command: pb.Command) -> pb.Reply:
+        try:
+            return await thread.executor.ask(command)
+        except asyncio.CancelledError:
+            if command.id:
+                task = asyncio.create_task(thread.executor.give_up(command.id))
+                self._given_up.add(task)
+                task.add_done_callback(self._given_up.discard)
+            raise
+
+
+async def _some_at_a_time(work: Callable[[int], Awaitable[object]], items: Iterable[int]) -> None:
+    """Does the work for each; when one fails the others are given up."""
+    left = iter(items)
+
+    async def one_by_one() -> None:
+        for item in left:
+            await work(item)
+
+    tasks = [asyncio.create_task(one_by_one()) for _ in range(_UNDER_WAY)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _parsed(text: str | pb.Expr) -> pb.Expr:
+    return expr.parse(text) if isinstance(text, str) else text

@@ -1,0 +1,1 @@
+"""Files of a tap log, read while it grows or later."""

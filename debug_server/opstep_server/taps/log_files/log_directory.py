@@ -1,0 +1,50 @@
+"""The check that a directory is one that taps log to."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from opstep_server.taps.log_files import log_records
+
+
+class DirectoryError(Exception):
+    """One sentence for people."""
+
+
+def parquet_files(directory: Path, names: list[str]) -> Path | None:
+    """Where a sink put them, if one did: below `parquet`, or right there."""
+    if "parquet" in names:
+        return directory / "parquet"
+    return directory if any(name.startswith("tap=") for name in names) else None
+
+
+def check(directory: Path, parquet: bool = False) -> None:
+    """Raises when nothing can be read there; `parquet` says that its files will do."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        raise DirectoryError(
+            f"there is no directory {directory}: give the one that taps log to"
+        ) from None
+    except NotADirectoryError:
+        raise DirectoryError(
+            f"{directory} is a file: give the directory that taps log to"
+        ) from None
+    except OSError as error:
+        raise DirectoryError(f"cannot read {directory}: {error.strerror}") from None
+    patterns = (log_records.RECORDS, log_records.SOURCES)
+    if any(re.fullmatch(pattern, name) for pattern in patterns for name in names):
+        return
+    if parquet_files(directory, names) is not None:
+        if parquet:
+            return
+        raise DirectoryError(
+            f"{directory} has only Parquet files, which are no live table: "
+            "'opstep log report' reads them"
+        )
+    raise DirectoryError(
+        f"{directory} has no records-*.jsonl and no sources.jsonl: give the directory that taps "
+        'log to, with a sink of kind "jsonl"'
+    )
