@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+import patience
 from waiting import processes
 
 # Settings that keep the workbench still: nothing opens, asks or moves unless the test does it.
 USER_SETTINGS = {
     "debug.openDebug": "openOnSessionStart",
+    "debug.internalConsoleOptions": "neverOpen",
     "editor.minimap.enabled": False,
     "editor.stickyScroll.enabled": False,
     "extensions.ignoreRecommendations": True,
@@ -26,6 +27,25 @@ USER_SETTINGS = {
     "chat.commandCenter.enabled": False,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "git.enabled": False,
+}
+
+# Keys for what a test does to the window as a whole. Unlike VS Code's own keys none of them
+# toggles, so that it does not matter what the window shows.
+SHOW_CONSOLE = "Control+Alt+Shift+F1"
+SHOW_EXPLORER = "Control+Alt+Shift+F2"
+REFRESH_EXPLORER = "Control+Alt+Shift+F4"
+CLEAR_WINDOW = "Control+Alt+Shift+F3"
+KEY_BINDINGS = {
+    SHOW_CONSOLE: ["workbench.debug.action.focusRepl"],
+    SHOW_EXPLORER: ["workbench.view.explorer"],
+    REFRESH_EXPLORER: ["workbench.files.action.refreshFilesExplorer"],
+    CLEAR_WINDOW: [
+        "workbench.debug.viewlet.action.removeAllBreakpoints",
+        "workbench.action.closeAllEditors",
+        "workbench.action.closePanel",
+        "notifications.clearAll",
+        "workbench.view.debug",  # the last one, and the one that can be seen: then all is done
+    ],
 }
 
 
@@ -39,11 +59,11 @@ class CodeServer:
         self._options = options
         self._home = home
         self._extension = extension
-        self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._address = ""
 
     def url(self, folder: Path) -> str:
-        return f"http://127.0.0.1:{self._port}/?folder={folder}"
+        return f"{self._address}/?folder={folder}"
 
     @property
     def log(self) -> Path:
@@ -53,8 +73,18 @@ class CodeServer:
         settings = self._home / "data" / "User" / "settings.json"
         settings.parent.mkdir(parents=True)
         settings.write_text(json.dumps(USER_SETTINGS))
+        bindings = [
+            {
+                "key": key.lower().replace("control", "ctrl"),
+                "command": "runCommands",
+                "args": {"commands": commands},
+            }
+            for key, commands in KEY_BINDINGS.items()
+        ]
+        settings.with_name("keybindings.json").write_text(json.dumps(bindings))
         config = self._home / "config.yaml"
-        config.write_text(f"bind-addr: 127.0.0.1:{self._port}\nauth: none\ncert: false\n")
+        # Port 0: the system chooses a free one, and the log names it.
+        config.write_text("bind-addr: 127.0.0.1:0\nauth: none\ncert: false\n")
         places = [
             f"--config={config}",
             f"--user-data-dir={self._home / 'data'}",
@@ -63,7 +93,9 @@ class CodeServer:
         # No gallery: nothing is looked up outside this machine.
         environment = os.environ | {"EXTENSIONS_GALLERY": '{"serviceUrl":""}'}
         install = [*self._command, *places, "--install-extension", str(self._extension), "--force"]
-        done = subprocess.run(install, env=environment, timeout=60, capture_output=True, text=True)
+        done = subprocess.run(
+            install, env=environment, timeout=patience.SECONDS, capture_output=True, text=True
+        )
         assert done.returncode == 0, f"{self._extension} cannot be installed:\n{done.stderr}"
         serve = [
             *self._command,
@@ -82,7 +114,7 @@ class CodeServer:
                 serve, env=environment, stdout=log, stderr=log, start_new_session=True
             )
         try:
-            self._wait_until_healthy()
+            self._address = self._wait_until_it_listens()
         except BaseException:
             self.__exit__()
             raise
@@ -91,10 +123,10 @@ class CodeServer:
     def __exit__(self, *_: object) -> None:
         if self._process is None:
             return
-        for sign, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
+        for sign, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, patience.SECONDS)):
             try:
                 os.killpg(self._process.pid, sign)
-                self._process.wait(patience)
+                self._process.wait(seconds)
             except ProcessLookupError:
                 break
             except subprocess.TimeoutExpired:
@@ -102,11 +134,11 @@ class CodeServer:
         self._process = None
 
     def extension_host_memory(self) -> int:
-        """What the extension hosts of all its windows hold, in bytes."""
+        """The memory of the extension hosts of all its windows, in bytes."""
         return self._memory("--type=extensionHost")
 
     def adapter_memory(self) -> int:
-        """What the debug adapters of all its sessions hold, in bytes."""
+        """The memory of the debug adapters of all its sessions, in bytes."""
         return self._memory("opstep_server dap")
 
     def _memory(self, command: str) -> int:
@@ -122,22 +154,12 @@ class CodeServer:
         except ProcessLookupError:
             return False
 
-    def _wait_until_healthy(self) -> None:
+    def _wait_until_it_listens(self) -> str:
         assert self._process is not None
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/healthz", timeout=2):
-                    return
-            except OSError:
-                time.sleep(0.1)
+        deadline = time.monotonic() + patience.SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            line = re.search(r"server listening on (http://[\d.:]+)", self.log.read_text())
+            if line:
+                return line[1]
+            time.sleep(0.1)
         raise RuntimeError(f"code-server did not come up:\n{self.log.read_text()[-2000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPT = "digits_mlp.py"
 
+pytestmark = pytest.mark.own_window  # A picture shows no traces of an earlier one.
+
 
 def taken(workbench: Workbench, name: str) -> None:
     if workbench.page.locator(".part.panel").is_visible():

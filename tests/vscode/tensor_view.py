@@ -47,12 +47,7 @@ class TensorView:
 
     @staticmethod
     def open_as_typed(workbench: Workbench, expression: str) -> TensorView:
-        workbench.press("F1")
-        box = workbench.page.locator(".quick-input-widget input[type=text]").first
-        box.wait_for()
-        box.fill(">opstep: Show Tensor")
-        rows = workbench.page.locator(".quick-input-widget .monaco-list-row")
-        rows.filter(has_text="Show Tensor").first.click()
+        workbench.run_command("opstep: Show Tensor")
         expect(workbench.page.locator(".quick-input-title")).to_have_text("Show a tensor")
         answer(workbench, expression)
         return TensorView(workbench, expression)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import patience
 import pytest
 from waiting import line_with, until
 
@@ -22,7 +23,7 @@ FOREVER = Path(__file__).parents[1] / "programs" / "forever.py"
 
 @contextmanager
 def running(script: Path, end: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """The script in a process of its own, ready to be attached to, that ends with the block."""
+    """The script in its own process, for a debugger to attach to. It ends with the block."""
     command = [sys.executable, str(script), "--until", str(end)]
     process = subprocess.Popen(
         command, env=os.environ | environment, stdout=subprocess.PIPE, text=True
@@ -30,7 +31,7 @@ def running(script: Path, end: Path, **environment: str) -> Iterator[subprocess.
     try:
         yield process
         end.touch()
-        assert process.wait(30) == 0
+        assert process.wait(patience.SECONDS) == 0
     finally:
         if process.poll() is None:
             process.kill()
@@ -51,6 +52,7 @@ def write_launch(folder: Path, **configuration: object) -> None:
     (folder / ".vscode" / "launch.json").write_text(text)
 
 
+@pytest.mark.both_versions
 def test_attach_to_a_running_process(forever: Path, workbench: Workbench, tmp_path: Path) -> None:
     line = line_with(forever, "@tanh")
     with running(forever, tmp_path / "end") as process:
@@ -59,21 +61,28 @@ def test_attach_to_a_running_process(forever: Path, workbench: Workbench, tmp_pa
         editor.click_gutter(line)
         workbench.run_command("opstep: Attach to a Running Process")
         workbench.pick(str(process.pid))
-        until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+        until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
         assert workbench.evaluate("sum(x)") == "4"
-        # Leaving lets it go on: it ends by itself, as it should.
+        # After the disconnect the process goes on, until the file tells it to end.
         workbench.toolbar("disconnect").click()
         workbench.expect_session(running=False)
         assert process.poll() is None
     assert workbench.notifications() == []
 
 
-def test_two_executors_in_one_session(
-    folder: Path, forever: Path, workbench: Workbench, tmp_path: Path
-) -> None:
-    line = line_with(forever, "@tanh")
+@pytest.fixture
+def address(folder: Path, tmp_path: Path) -> str:
+    """Where the session of launch.json waits for executors."""
     address = f"unix:{tmp_path / 'server'}"
     write_launch(folder, request="attach", listen=address)
+    return address
+
+
+@pytest.mark.own_window
+def test_two_executors_in_one_session(
+    address: str, forever: Path, workbench: Workbench, tmp_path: Path
+) -> None:
+    line = line_with(forever, "@tanh")
     editor = workbench.open(forever.name)
     editor.click_gutter(line)
     workbench.press("F5")
@@ -88,7 +97,7 @@ def test_two_executors_in_one_session(
             rows = workbench.call_stack()
             return [row for row in rows if any(pid in row for pid in pids)]
 
-        until("two threads", lambda: len(threads()) == 2, 60)
+        until("two threads", lambda: len(threads()) == 2)
         until("both stopped", lambda: all("paused" in row.lower() for row in threads()))
         assert {pid for pid in pids if any(pid in row for row in threads())} == pids
         until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
@@ -102,10 +111,11 @@ def module(folder: Path) -> Path:
     return (folder / "loop.py").rename(folder / "train.py")
 
 
+@pytest.mark.own_window
 def test_debug_a_module(module: Path, workbench: Workbench) -> None:
     line = line_with(module, "better = ")
     editor = workbench.open(module.name)
     editor.click_gutter(line)
     workbench.press("F5")
-    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
     until("the iteration", lambda: any("iteration" in row for row in workbench.call_stack()))

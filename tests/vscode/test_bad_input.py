@@ -1,4 +1,4 @@
-"""What goes wrong before or while one debugs: one message that says what to do, and a clean end."""
+"""Errors before and during a session: one message that says what to do, and a clean end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT = "digits_mlp.py"
 
 
 class Interpreter:
-    """The workspace's Python, which a test puts into a state that users have it in."""
+    """The workspace's Python, which a test replaces by others that users may have."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,13 +44,15 @@ def python(folder: Path, tmp_path: Path) -> Interpreter:
     return Interpreter(tmp_path / "python")
 
 
+@pytest.mark.both_versions
+@pytest.mark.own_window
 def test_a_python_that_cannot_debug(python: Interpreter, workbench: Workbench) -> None:
     workbench.open(SCRIPT).click_gutter(1)  # When that works, F5 does.
 
     def told() -> str:
-        """Start; what is said instead of debugging."""
+        """Try to start a session; the message that comes instead of it."""
         workbench.press("F5")
-        (message,) = until("a message", workbench.notifications, 60)
+        (message,) = until("a message", workbench.notifications)
         workbench.run_command("Notifications: Clear All Notifications")
         until("no message", lambda: not workbench.notifications())
         workbench.expect_session(running=False)
@@ -80,14 +82,14 @@ def test_scripts_that_never_get_to_an_op(folder: Path, workbench: Workbench) -> 
     workbench.open(SCRIPT).click_gutter(1)
 
     def said(name: str, text: str) -> str:
-        """Debug this text; what the console has when the session is over."""
-        (folder / SCRIPT).write_text(text)
-        workbench.open(SCRIPT)
+        """Debug a script with this text; the row of the console that has the name."""
+        script = folder / f"script_{len(text)}.py"
+        script.write_text(text)
+        workbench.open(script.name)
         workbench.press("F5")
         console = until(
             f"the end of {name}",
             lambda: next((row for row in workbench.console() if name in row), None),
-            60,
         )
         workbench.expect_session(running=False)
         assert workbench.notifications() == []
@@ -98,19 +100,20 @@ def test_scripts_that_never_get_to_an_op(folder: Path, workbench: Workbench) -> 
     assert "ran no program of opstep" in console and "Executor.run" in console, console
 
 
+@pytest.mark.both_versions
 def test_a_debug_server_that_dies(folder: Path, workbench: Workbench) -> None:
     script = folder / SCRIPT
     line = line_with(script, "layers.fc(x")
     editor = workbench.open(SCRIPT)
     editor.click_gutter(line)
     workbench.press("F5")
-    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
     (pid,) = processes(str(script))
     adapter = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(adapter, signal.SIGKILL)
     (message,) = until("a message", workbench.notifications)
     assert "opstep" in message, message
     workbench.expect_session(running=False)
-    assert editor.stopped_lines() == []
+    until("no stopped line", lambda: editor.stopped_lines() == [])
     # The run comes first: it goes on to its end without the debugger.
-    until("the script's end", lambda: not processes(str(script)), 60)
+    until("the script's end", lambda: not processes(str(script)))

@@ -43,7 +43,7 @@ def opened(
 
     def opens(log: FakeLog) -> Page:
         words = ["log", "report", str(log.directory), "--html", str(tmp_path / "page.html")]
-        subprocess.run([sys.executable, "-m", "opstep_server", *words], check=True, timeout=100)
+        subprocess.run([sys.executable, "-m", "opstep_server", *words], check=True)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda message: wrong.append(message.text))

@@ -33,7 +33,7 @@ def test_each_press_is_one_op(server: CodeServer, workbench: Workbench, folder: 
     editor = workbench.open(script.name)
     editor.click_gutter(line)
     workbench.press("F5")
-    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
     editor.clear_gutter(line)
 
     def op() -> str:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from waiting import until
 
 if TYPE_CHECKING:
     from workbench import Workbench
-
-pytestmark = pytest.mark.vscode
 
 
 def shown(workbench: Workbench, file: str) -> bool:
@@ -29,11 +26,8 @@ def test_the_page_and_the_walkthrough_with_its_pictures(workbench: Workbench) ->
     webview.locator("p", has_text="Pictures of all views").wait_for()
     assert webview.locator("img").count() == 0
 
-    workbench.press("F1")
-    page.locator(".quick-input-widget input").first.fill(">Welcome: Open Walkthrough")
-    rows = page.locator(".quick-input-widget .monaco-list-row")
-    rows.filter(has_text="Open Walkthrough").first.click()
-    rows.filter(has_text="Debug the ops of a network").first.click()
+    workbench.run_command("Welcome: Open Walkthrough")
+    workbench.pick("Debug the ops of a network")
     steps = page.locator(".gettingStartedDetailsContent .getting-started-step")
     until("the steps", lambda: steps.count() == 5)
     for step, name in enumerate(("", "_tensor", "_ops", "_graph", "_colours")):

@@ -1,4 +1,4 @@
-"""A window that is loaded anew: its session ends, its views wait for the next one."""
+"""A window that is reloaded: its session ends, its views wait for the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waiting import until
 if TYPE_CHECKING:
     from workbench import Workbench
 
-pytestmark = pytest.mark.vscode
+pytestmark = pytest.mark.own_window
 
 SCRIPT = "digits_mlp.py"
 
@@ -43,13 +43,14 @@ def test_the_graph_after_a_reload(workbench: Workbench, folder: Path) -> None:
 
     # The next session fills it, with the colours that were chosen.
     workbench.press("F5")
-    until("the op", lambda: current_op(workbench) == "fc_0.matmul", 60)
+    until("the op", lambda: current_op(workbench) == "fc_0.matmul")
     graph.expect_current("fc_0.matmul")
     workbench.press("Control+F10")
     until("the colour", lambda: "fc_0.matmul" in graph.names("tinted"))
     assert workbench.notifications() == []
 
 
+@pytest.mark.both_versions
 def test_a_tensor_after_a_reload(workbench: Workbench, folder: Path) -> None:
     from tensor_view import TensorView
 
@@ -61,5 +62,5 @@ def test_a_tensor_after_a_reload(workbench: Workbench, folder: Path) -> None:
     view = TensorView(workbench, "x[:8]")
     view.frame.locator("header", has_text="the session has ended").wait_for()
     workbench.press("F5")
-    until("the heat map again", lambda: view.shape() == (8, 64), 60)
+    until("the heat map again", lambda: view.shape() == (8, 64))
     assert workbench.notifications() == []

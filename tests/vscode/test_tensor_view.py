@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from waiting import until
+from waiting import line_with, until
 
 from opstep import datasets
 
 if TYPE_CHECKING:
     from workbench import Editor, Workbench
-
-pytestmark = pytest.mark.vscode
 
 SCRIPT = "digits_mlp.py"
 DARKEST, LIGHTEST = (68, 1, 84), (253, 231, 37)
@@ -23,22 +21,22 @@ NAN = (255, 0, 220)
 
 
 def batches() -> np.ndarray:
-    """What the example feeds, in the order in which it does."""
+    """The batches that the example feeds, in that order."""
     digits, _ = datasets.digits("train", batch=1437)()
     return digits["x"].reshape(-1, 64)[: 1437 // 32 * 32].reshape(-1, 32, 64)
 
 
 def stop_at(workbench: Workbench, script: Path, text: str) -> tuple[Editor, int]:
-    lines = script.read_text().splitlines()
-    line = next(at for at, each in enumerate(lines, 1) if text in each)
+    line = line_with(script, text)
     editor = workbench.open(script.name)
     workbench.widen_side_bar(420)
     editor.click_gutter(line)
     workbench.press("F5")
-    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
     return editor, line
 
 
+@pytest.mark.both_versions
 def test_the_digits_as_colours_and_values(workbench: Workbench, folder: Path) -> None:
     from tensor_view import TensorView
 
@@ -88,6 +86,7 @@ def test_the_digits_as_colours_and_values(workbench: Workbench, folder: Path) ->
     assert workbench.notifications() == []
 
 
+@pytest.mark.both_versions
 def test_another_tensor_is_typed_compared_and_saved(workbench: Workbench, folder: Path) -> None:
     from tensor_view import TensorView, accept, answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import processes, until
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 SCRIPT = "digits_mlp.py"
 
 
+@pytest.mark.both_versions
+@pytest.mark.own_window
 def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
     source = (folder / SCRIPT).read_text().splitlines()
     line = next(at for at, text in enumerate(source, 1) if "layers.fc(" in text)
@@ -22,8 +25,8 @@ def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
     workbench.widen_side_bar(480)
     editor.click_gutter(line)
     workbench.press("F5")
-    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line], 60)
-    until("the breakpoint to be verified", lambda: editor.breakpoints() == [line], 10)
+    until(f"a stop at line {line}", lambda: editor.stopped_lines() == [line])
+    until("the breakpoint to be verified", lambda: editor.breakpoints() == [line])
     assert not list(folder.rglob("launch.json"))
 
     # The op is on top of the stack, then the run, then the script's own frame that called it.
@@ -42,7 +45,7 @@ def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
         lambda: {n: v for n, v in workbench.variables().items() if v.startswith("float32[")},
     )
     for scope in ("Outputs", "Attributes"):
-        assert workbench.scope(scope).is_visible(), scope
+        workbench.scope(scope).wait_for()
 
     # The Debug Console answers.
     assert workbench.evaluate("1 + 2") == "3"
@@ -71,6 +74,6 @@ def test_debug_the_digits_example(workbench: Workbench, folder: Path) -> None:
     # Stop ends the session, the adapter and the script.
     workbench.toolbar("stop").click()
     workbench.expect_session(running=False)
-    until("the script's end", lambda: not processes(str(folder / SCRIPT)), 10)
-    assert editor.stopped_lines() == []
+    until("the script's end", lambda: not processes(str(folder / SCRIPT)))
+    until("no stopped line", lambda: editor.stopped_lines() == [])
     assert workbench.notifications() == []

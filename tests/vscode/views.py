@@ -42,7 +42,7 @@ class Ops:
         self.root = self.page.locator('.pane:has(> .pane-header[aria-label^="Ops"])')
 
     def rows(self) -> list[str]:
-        """What each row in view says."""
+        """The label of each row in view."""
         rows = self.root.locator(".monaco-list-row")
         labels: list[str] = rows.evaluate_all("rows => rows.map(r => r.ariaLabel)")
         return labels
@@ -51,16 +51,31 @@ class Ops:
         """The row of the op, scrolled to: rows out of view are not in the page."""
         row = self.root.locator(f'.monaco-list-row[aria-label^="{op},"]')
         down = 44
-        for _ in range(200):
+
+        def found() -> bool:
+            nonlocal down
             if row.count():
-                return row
-            above = self.rows()
+                return True
+            if self._is_at_end(down):
+                down = -down
             self.root.locator(".monaco-list").hover()
             self.page.mouse.wheel(0, down)
-            self.page.wait_for_timeout(100)
-            if self.rows() == above:
-                down = -down
-        raise AssertionError(f"no row of {op} among {self.rows()}")
+            return False
+
+        until(f"a row of {op}", found)
+        return row
+
+    def _is_at_end(self, down: int) -> bool:
+        """Whether the list cannot be scrolled any further in this direction."""
+        at_end: bool = self.root.locator(".monaco-list .scrollbar.vertical").evaluate(
+            """(bar, down) => {
+                const [all, part] = [bar, bar.querySelector('.slider')].map(
+                    element => element.getBoundingClientRect());
+                return down > 0 ? part.bottom > all.bottom - 1 : part.top < all.top + 1;
+            }""",
+            down,
+        )
+        return at_end
 
     def toggle_breakpoint(self, op: str) -> None:
         row = self.row(op)

@@ -1,4 +1,4 @@
-"""Waiting for what other processes do: asked again and again, with an end."""
+"""Waiting for other processes: a question is asked again and again until the answer is yes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import patience
+
 T = TypeVar("T")
 
 
-def until(what: str, probe: Callable[[], T | None], patience: float = 30) -> T:
-    """The first answer of `probe` that is true or not empty; says what was awaited in vain."""
-    deadline = time.monotonic() + patience
+def until(what: str, probe: Callable[[], T | None]) -> T:
+    """The first answer of `probe` that is true or not empty; `what` is named if none comes."""
+    deadline = time.monotonic() + patience.SECONDS
     while True:
         answer = probe()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"waited {patience:g} s in vain for {what}"
-        time.sleep(0.1)
+        assert time.monotonic() < deadline, f"waited {patience.SECONDS:g} s in vain for {what}"
+        time.sleep(0.05)
 
 
 def processes(*words: str) -> list[int]:

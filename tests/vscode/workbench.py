@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import patience
+from code_server import CLEAR_WINDOW, REFRESH_EXPLORER, SHOW_CONSOLE, SHOW_EXPLORER
 from playwright.sync_api import (
     Browser,
+    FloatRect,
     Locator,
     Page,
     TimeoutError as PlaywrightTimeout,
@@ -16,6 +19,9 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from waiting import until
+
+PATIENCE_MS = patience.SECONDS * 1000
+expect.set_options(timeout=PATIENCE_MS)
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -45,16 +51,18 @@ def open_page(
     """A page that shares nothing with earlier ones; it may call the functions."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     page = context.new_page()
-    page.set_default_timeout(30_000)
-    for name, function in (functions or {}).items():
-        page.expose_function(name, function)
-    page.goto(url)
+    page.set_default_timeout(PATIENCE_MS)
     try:
+        for name, function in (functions or {}).items():
+            page.expose_function(name, function)
+        page.goto(url)
         yield page
     finally:
-        # Left like this the window says goodbye, and its extension host ends at once.
-        page.goto("about:blank")
-        context.close()
+        try:
+            # Left like this the window says goodbye, and its extension host ends at once.
+            page.goto("about:blank")
+        finally:
+            context.close()
 
 
 def _expand(row: Locator) -> None:
@@ -66,27 +74,72 @@ def _expand(row: Locator) -> None:
 class Workbench:
     def __init__(self, page: Page) -> None:
         self.page = page
-        page.locator(".monaco-workbench .explorer-folders-view").wait_for(timeout=60_000)
+        self._filters: dict[str, bool] = {}
+        page.locator(".monaco-workbench .explorer-folders-view").wait_for()
+        self._side_bar_width = self._side_bar()["width"]
 
     def reload(self) -> None:
-        """Load the window anew; its editors come back, its session does not."""
-        self.press("F1")
-        box = self.page.locator(".quick-input-widget input").first
-        box.fill(">Developer: Reload Window")
-        row = self.page.locator(".quick-input-widget .monaco-list-row")
-        # By a command, not by the browser: only so what is open is written down before.
+        """Load the window again; its editors come back, its session does not."""
+        # By a command, not by the browser: only the command saves first which editors are open.
+        self._list_command("Developer: Reload Window")
         with self.page.expect_navigation():
-            row.filter(has_text="Reload Window").first.click()
-        self.page.locator(".monaco-workbench .part.editor .tab").first.wait_for(timeout=60_000)
+            self._row("Developer: Reload Window").click()
+        self.page.locator(".monaco-workbench .part.editor .tab").first.wait_for()
+
+    def reset(self) -> None:
+        """No session, breakpoint, editor, panel, message or menu; filters and sizes as at first."""
+        self.end_session()
+        self.press("Escape")
+        # Keys would go to the page inside a tab if that has the focus.
+        self.page.evaluate("document.activeElement?.blur()")
+        self.press(CLEAR_WINDOW)
+        self.page.locator(".part.sidebar .debug-viewlet").wait_for()
+        for left in (
+            ".quick-input-widget",
+            ".context-view .monaco-menu",
+            ".monaco-dialog-box",
+            ".part.editor .tab",
+            ".part.panel",
+            ".notification-list-item",
+            ".statusbar-item .codicon-bell-dot",
+        ):
+            expect(self.page.locator(f"{left} >> visible=true")).to_have_count(0)
+        for label, on in list(self._filters.items()):
+            self.set_exception_filter(label, on)
+        self._filters.clear()
+        breakpoints = self.page.locator(".debug-breakpoints .monaco-list-row")
+        expect(breakpoints.and_(self.page.locator(":not(:has(.exception))"))).to_have_count(0)
+        self.widen_side_bar(round(self._side_bar_width))
+        self.page.context.clear_permissions()
+        self.show_explorer()
+
+    def show_explorer(self) -> None:
+        self.press(SHOW_EXPLORER)
+        self.page.locator(".explorer-folders-view").wait_for()
+
+    def files(self) -> set[str]:
+        """The names in the explorer."""
+        rows = self.page.locator(".explorer-folders-view .monaco-list-row .label-name")
+        return set(rows.all_inner_texts())
 
     # --- editor ---------------------------------------------------------------------------------
 
     def open(self, name: str) -> Editor:
-        explorer = self.page.locator('.activitybar .action-item:has([aria-label^="Explorer"])')
-        if "checked" not in (explorer.get_attribute("class") or ""):
-            explorer.click()
-        row = f'.explorer-folders-view .monaco-list-row[aria-label^="{name}"]'
-        self.page.locator(row).dblclick()
+        self.show_explorer()
+        label = f'.explorer-folders-view .monaco-list-row[aria-label^="{name}"]'
+        row = self.page.locator(label)
+
+        def listed() -> bool:
+            try:
+                row.wait_for(timeout=5_000)
+            except PlaywrightTimeout:
+                # VS Code misses a file that was written while the window was opening.
+                self.press(REFRESH_EXPLORER)
+                return False
+            return True
+
+        until(f"{name} in the explorer", listed)
+        row.dblclick()
         if name.endswith(".py"):
             self.expect_extension()
         return Editor(self, name)
@@ -95,63 +148,84 @@ class Workbench:
         """Until a Python file in the editor has opstep's button, keys and commands are lost."""
         self.page.locator(".editor-actions .codicon-debug-alt").first.wait_for()
 
+    def expect_listings(self) -> None:
+        """Until the window can show texts that come from the debug adapter.
+
+        VS Code loads that part last, when a new window has nothing else to do. A listing that is
+        opened before fails with "Unable to resolve resource debug:…".
+        """
+        loaded = "code/didCreateWorkbenchContributions/4"  # LifecyclePhase.Eventually
+        self.page.wait_for_function("mark => performance.getEntriesByName(mark).length", arg=loaded)
+
     def open_listing(self, name: str) -> Editor:
         """The listing of a program, from the sources that the adapter names."""
+        self.expect_listings()
         self.run_command("Debug: Focus on Loaded Scripts View")
         row = self.page.locator(".debug-loaded-scripts .monaco-list-row").filter(has_text=name)
         tab = self.page.locator(f'.tabs-container .tab[data-resource-name="{name}"]')
 
-        def opened() -> bool:
-            row.click()  # While the list is still being filled, a click is lost.
-            self.page.wait_for_timeout(1_000)
-            return tab.is_visible()
+        def clicked() -> bool:
+            # A click is lost while the list is being filled.
+            if row.get_attribute("aria-selected") != "true":
+                row.click()
+                self.page.wait_for_timeout(1_000)
+            return row.get_attribute("aria-selected") == "true"
 
-        until(f"{name} to open", opened)
-        # Seen once: "The editor could not be opened due to an unexpected error". Why is not known.
-        again = self.page.locator(".editor-instance, .monaco-editor-pane-placeholder").locator(
-            "text=Try Again"
-        )
-        if again.first.is_visible():
-            again.first.click()
+        until(f"{name} to be selected", clicked)
+        tab.wait_for()
         return Editor(self, name)
 
     def widen_side_bar(self, to: int) -> None:
         """Room for tensors: drag the edge between side bar and editor."""
-        side_bar = self.page.locator(".part.sidebar").bounding_box()
-        assert side_bar
-        y = side_bar["y"] + side_bar["height"] / 2
-        self.page.mouse.move(side_bar["x"] + side_bar["width"], y)
-        self.page.mouse.down()
-        self.page.mouse.move(side_bar["x"] + to, y, steps=5)
-        self.page.mouse.up()
+
+        def dragged() -> bool:
+            side_bar = self._side_bar()
+            y = side_bar["y"] + side_bar["height"] / 2
+            if abs(side_bar["width"] - to) <= 2:
+                return True
+            self.page.mouse.move(side_bar["x"] + side_bar["width"], y)
+            self.page.mouse.down()
+            self.page.mouse.move(side_bar["x"] + to, y, steps=5)
+            self.page.mouse.up()
+            return False
+
+        until(f"a side bar of {to} pixels", dragged)
+
+    def _side_bar(self) -> FloatRect:
+        box = self.page.locator(".part.sidebar").bounding_box()
+        assert box
+        return box
 
     def run_command(self, title: str) -> None:
         """Choose a command by its title in the palette."""
+        self._list_command(title)
+        self.pick(title)
+
+    def _list_command(self, title: str) -> None:
         box = self.page.locator(".quick-input-widget input").first
-        row = self.page.locator(".quick-input-widget .monaco-list-row").filter(has_text=title).first
 
         def listed() -> bool:
             self.press("F1")
             box.wait_for()
             box.fill(f">{title}")
             try:
-                row.wait_for(timeout=5_000)
+                self._row(title).wait_for(timeout=5_000)
             except PlaywrightTimeout:
-                self.press(
-                    "Escape"
-                )  # A command may come to the window after the palette was opened.
+                # An open palette does not get the commands of an extension that starts later.
+                self.press("Escape")
                 return False
             return True
 
         until(f"the command {title}", listed)
-        self.pick(title)
 
     def pick(self, text: str) -> None:
         """Choose the row with this text in the list that VS Code shows on top."""
+        self._row(text).click()
+        expect(self._row(text)).to_be_hidden()
+
+    def _row(self, text: str) -> Locator:
         rows = self.page.locator(".quick-input-widget .monaco-list-row")
-        row = rows.filter(has_text=text).first
-        row.click()
-        expect(row).to_be_hidden()
+        return rows.filter(has_text=text).first
 
     # --- the session ----------------------------------------------------------------------------
 
@@ -164,9 +238,9 @@ class Workbench:
     def expect_session(self, running: bool) -> None:
         end = self._end_button()
         if running:
-            expect(end).to_be_visible(timeout=60_000)
+            expect(end).to_be_visible()
         else:
-            expect(end).to_be_hidden(timeout=20_000)
+            expect(end).to_be_hidden()
 
     def _end_button(self) -> Locator:
         """What was launched is stopped, what was attached to is left."""
@@ -175,6 +249,7 @@ class Workbench:
     def end_session(self) -> None:
         """Stop what a test left running, so that no script outlives its window."""
         if self._end_button().is_visible():
+            self.press("Escape")  # a menu or a box on top
             self._end_button().click()
             self.expect_session(running=False)
 
@@ -206,9 +281,7 @@ class Workbench:
         """Type into the Debug Console and return the answer."""
         answers = self.page.locator(".repl .repl-tree .monaco-list-row .evaluation-result")
         before = answers.count()
-        prompt = self.page.locator(".repl-input-wrapper .monaco-editor")
-        if not prompt.is_visible():
-            self.press("Control+Shift+Y")
+        prompt = self.show_console()
         prompt.click()
         self.page.keyboard.insert_text(expression)
         expect(prompt).to_contain_text(expression.split()[0])
@@ -216,24 +289,33 @@ class Workbench:
         expect(answers).to_have_count(before + 1)
         return answers.last.inner_text().strip()
 
+    def show_console(self) -> Locator:
+        """The Debug Console's prompt."""
+        prompt = self.page.locator(".repl-input-wrapper .monaco-editor")
+        if not prompt.is_visible():
+            self.press(SHOW_CONSOLE)
+            prompt.wait_for()
+        return prompt
+
     def console(self) -> list[str]:
-        """What is in view of the Debug Console."""
-        if not self.page.locator(".repl").is_visible():
-            self.press("Control+Shift+Y")
+        """The rows of the Debug Console that are in view."""
+        self.show_console()
         return self.page.locator(".repl .repl-tree .monaco-list-row").all_inner_texts()
 
     def set_exception_filter(self, label: str, on: bool) -> None:
         """Tick or clear a filter in the Breakpoints view."""
         row = self.page.locator(f'.debug-breakpoints .monaco-list-row[aria-label^="{label}"]')
         row.wait_for()
-        if row.get_attribute("aria-checked") != str(on).lower():
+        before = row.get_attribute("aria-checked") == "true"
+        self._filters.setdefault(label, before)
+        if before != on:
             row.locator("input[type=checkbox], .monaco-checkbox").click()
         expect(row).to_have_attribute("aria-checked", str(on).lower())
 
     def notifications(self) -> list[str]:
-        """All that was told and not cleared; a window that just opened keeps it behind the bell.
+        """The messages that were not cleared; a window that just opened keeps them behind the bell.
 
-        That a slow machine still starts extensions is VS Code's own business.
+        VS Code's own message that a slow machine still starts extensions does not count.
         """
         items = self.page.locator(".notification-list-item")
         bell = self.page.locator(".statusbar-item .codicon-bell-dot")
@@ -243,7 +325,7 @@ class Workbench:
 
     @staticmethod
     def describe(page: Page) -> str:
-        """What a person would see now, for the message of a failed test."""
+        """The texts that a person would see now, for the message of a failed test."""
         places = {
             "notifications": ".notifications-toasts .notification-list-item",
             "dialogs": ".monaco-dialog-box",
@@ -278,6 +360,7 @@ class Editor:
         box.wait_for()
         box.fill(f":{line}")
         box.press("Enter")
+        expect(box).to_be_hidden()
         self._line_number(line).wait_for()
 
     def line_of(self, text: str) -> int | None:
@@ -295,27 +378,28 @@ class Editor:
         self.reveal(line)
         x, y = self._gutter(line)
         hint = self.root.locator(".glyph-margin-widgets .codicon-debug-hint").first
-        for attempt in range(5):
-            self.page.mouse.move(x + 300, y + 40 + attempt)
+
+        def hinted() -> bool:
+            self.page.mouse.move(x + 300, y + 40)
             self.page.mouse.move(x, y)
             try:
-                hint.wait_for(timeout=5_000)
-                break
+                hint.wait_for(timeout=1_000)
             except PlaywrightTimeout:
-                continue  # The editor was not listening yet; a click now would be lost.
-        else:
-            raise AssertionError(f"no breakpoint hint at line {line}")
+                return False  # The editor was not listening yet; a click now would be lost.
+            return True
+
+        until(f"a breakpoint hint at line {line}", hinted)
         self.page.mouse.click(x, y)
         until(f"a breakpoint at line {line}", lambda: line in self.breakpoints())
 
     def clear_gutter(self, line: int) -> None:
-        """Take the breakpoint of a line away by a click on it."""
+        """Remove the breakpoint of a line by a click on it."""
         self.reveal(line)
         self.page.mouse.click(*self._gutter(line))
         until(f"no breakpoint at line {line}", lambda: line not in self.breakpoints())
 
     def exception(self) -> str:
-        """What is told below the line where the run stopped for what happened there."""
+        """The report below the line where the run stopped at a fault."""
         return "\n".join(self.root.locator(".exception-widget").all_inner_texts())
 
     def add(self, kind: str, line: int, text: str) -> None:
@@ -325,13 +409,13 @@ class Editor:
         box = self.root.locator(".breakpoint-widget .inputContainer .monaco-editor")
         box.wait_for()
 
-        def typed() -> bool:
-            box.click()  # Until it has the focus, what is typed is lost.
-            self.page.keyboard.insert_text(text)
-            self.page.wait_for_timeout(200)
-            return text.split()[0] in box.inner_text()
+        def focused() -> bool:
+            box.click()  # Text that is typed before it has the focus is lost.
+            return "focused" in (box.get_attribute("class") or "")
 
-        until("the text to be taken", typed)
+        until("the focus", focused)
+        self.page.keyboard.insert_text(text)
+        expect(box).to_contain_text(text.split()[0])
         self.page.keyboard.press("Enter")
         expect(box).to_be_hidden()
 
@@ -340,7 +424,7 @@ class Editor:
         return self._lines_of(".glyph-margin-widgets .codicon-debug-breakpoint")
 
     def stopped_lines(self) -> list[int]:
-        """Lines in view that are marked as the place where the run stands."""
+        """Lines in view that are marked as the place where the run stopped."""
         return self._lines_of(".view-overlays .debug-top-stack-frame-line")
 
     def _line_number(self, line: int) -> Locator:
