@@ -19,7 +19,7 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o 
 
 # The tests go one after the other, the fast ones first, whatever -j says.
 .NOTPARALLEL:
-.PHONY: sanitize help build demo pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
+.PHONY: sanitize help build demo docs pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -61,15 +61,18 @@ build: $(STAMPS)/install ## Build everything into .venv (Debian packages, enviro
 demo: build ## Train the digits model, then find a NaN in a batch debugging session
 	@tools/demo.sh
 
-# Real processes on a busy machine: a test gets a second try, and is then named in the summary.
+# A test that fails is tried again and named in the summary: that is a defect to mend. This goes when three
+# whole runs in a row have needed no second try.
 AGAIN = --reruns 1 -rR
-# Tests without servers, adapters or windows run in two processes.
+# Tests run in two processes; those of a file in one where they share servers and folders.
 TWO = -n 2
+# At the end of a recipe, however it ends: how long it took.
+TIMED = trap 'echo "$@ took $$((SECONDS / 60)) min $$((SECONDS % 60)) s"' EXIT;
 
-test: test-fast test-e2e test-emacs test-vscode ## All tests
+test: docs test-fast test-e2e test-emacs test-vscode ## All tests, and the documentation's site
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
-	@$(PYTEST) -q $(AGAIN) $(TWO) -m "not e2e and not vscode and not slow and not emacs" tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) -m "not e2e and not vscode and not slow and not emacs" tests
 
 test-cpp: build ## The C++ test programs
 	@if compgen -G 'tests/cpp/*.cc' >/dev/null; then \
@@ -84,10 +87,10 @@ $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
 	@touch $@
 
 test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
-	@$(PYTEST) -q $(AGAIN) -m "(e2e or slow) and not vscode and not emacs" tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs" tests
 
 test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real Emacs with dap-mode
-	@$(PYTEST) -q $(AGAIN) -m emacs tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 -m emacs tests
 
 FUZZ_SECONDS ?= 60
 fuzz: build $(STAMPS)/extra-test ## Each fuzz for FUZZ_SECONDS (60)
@@ -96,8 +99,8 @@ fuzz: build $(STAMPS)/extra-test ## Each fuzz for FUZZ_SECONDS (60)
 	done
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
-	@if [[ -e tests/vscode/setup.sh ]]; then bash tests/vscode/setup.sh; fi
-	@$(PYTEST) -q $(AGAIN) -m vscode tests
+	@bash tests/vscode/setup.sh
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) -m vscode tests/vscode
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
 	@$(PY) tools/record_pictures.py
@@ -108,6 +111,10 @@ pictures-notebook: build $(STAMPS)/extra-test $(STAMPS)/system-browser ## Take t
 pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the pictures of VS Code and of a log's page anew
 	@$(PYTEST) -q -k newest tests/vscode/pictures.py
 	@$(PYTEST) -q tests/vscode/log_picture.py
+
+docs: $(STAMPS)/extra-docs ## Build the documentation's site into build/site; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs --quiet build --strict --clean
+	@echo "Open build/site/index.html in a browser"
 
 bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the peers; one row: make bench ONLY=name
 	@$(PY) bench/run.py $(if $(ONLY),--only $(ONLY))

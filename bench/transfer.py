@@ -13,7 +13,7 @@ from pathlib import Path
 
 from table import Row, speed_ratio
 
-from opstep_server import allocation
+from opstep_server import malloc_tuning
 from opstep_server.debugger import Debugger, LaunchTarget, StoppedEvent
 
 SIZE = 256 << 20
@@ -83,7 +83,7 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "graph.py"
         script.write_text(GRAPH)
-        allocation.keep_freed()  # As the command `opstep` does.
+        malloc_tuning.keep_freed()  # As the command `opstep` does.
         ours = SIZE / asyncio.run(_read(script, SIZE)) / 1e9
     bare = SIZE / _bare(SIZE) / 1e9
     ratio = speed_ratio(ours, bare, higher_is_better=True)

@@ -39,7 +39,7 @@ async def main():
     print(await debugger.listen(), flush=True)
     while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
         kind, _, text = line.partition(" ")
-        await debugger.set_exceptions([FaultSpec("nan")] if kind == "nan" else [])
+        await debugger.set_faults([FaultSpec("nan")] if kind == "nan" else [])
         where = PatternWhere("add")
         specs = [BreakpointSpec(where, condition=text)] if kind == "condition" else []
         await debugger.replace_breakpoints("bench", specs)

@@ -294,7 +294,7 @@ def test_dap_is_known_to_its_own_folder() -> None:
     for path in python_files(SERVER):
         if SERVER / "dap" in path.parents:
             continue
-        if where(path) != "debug_server/opstep_server/cli/doing.py":
+        if where(path) != "debug_server/opstep_server/cli/app/subcommands.py":
             imported = {m for m in imported_modules(path) if below(m, "opstep_server.dap")}
             wrong += [f"{where(path)} imports {module}" for module in sorted(imported)]
         words = {"Content-Length", "stackTrace", "setBreakpoints", "variablesReference"}
@@ -304,11 +304,35 @@ def test_dap_is_known_to_its_own_folder() -> None:
 
 
 def test_the_faces_do_not_know_each_other() -> None:
-    """CLI and DAP both call the Debugger; one must not grow on the other."""
+    """CLI and DAP both call the Debugger; one must not grow on the other, nor it on them."""
     wrong = [
         f"{where(path)} imports {module}"
-        for path in python_files(SERVER / "dap")
+        for path in python_files(SERVER)
+        if SERVER / "cli" not in path.parents and path != SERVER / "__main__.py"
         for module in imported_modules(path)
         if below(module, "opstep_server.cli")
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_both_faces_call_the_debugger() -> None:
+    for face in ("cli", "dap"):
+        called = {m for path in python_files(SERVER / face) for m in imported_modules(path)}
+        assert "opstep_server.debugger.Debugger" in called
+
+
+def test_modules_of_the_server_have_names_of_their_own() -> None:
+    seen: dict[str, list[str]] = {}
+    for path in python_files(SERVER):
+        if not path.name.startswith("__"):
+            seen.setdefault(path.name, []).append(where(path))
+    twice = {name: paths for name, paths in seen.items() if len(paths) > 1}
+    assert not twice
+
+
+def test_folders_of_the_server_are_small_and_say_what_they_hold() -> None:
+    folders: dict[Path, int] = {}
+    for path in python_files(SERVER):
+        folders[path.parent] = folders.get(path.parent, 0) + 1
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{where(path)}: no first line"
+    assert not {where(folder): count for folder, count in folders.items() if count > 40}

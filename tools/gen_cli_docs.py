@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from opstep.cli.main import parser as executor_parser
-from opstep_server.cli import log_files
-from opstep_server.cli.arguments import EXECUTOR_COMMANDS, parser as debugger_parser
+from opstep_server.cli.app.command_line import EXECUTOR_COMMANDS, parser as debugger_parser
+from opstep_server.cli.log import file_commands
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """# The command `opstep`
@@ -31,7 +31,7 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
     return {
         **_choices(executor_parser()),
         **{name: command for name, command in ours.items() if name not in EXECUTOR_COMMANDS},
-        **log_files.parsers(),
+        **file_commands.parsers(),
     }
 
 

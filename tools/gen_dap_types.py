@@ -1,4 +1,4 @@
-"""Writes opstep_server/dap/types.py from the published schema of the Debug Adapter Protocol.
+"""Writes dap/protocol/types.py from the published schema of the Debug Adapter Protocol.
 
 `python tools/gen_dap_types.py` writes it, with --check it only says whether it is up to date.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "tests" / "dap" / "debugProtocol.json"
-TYPES = ROOT / "debug_server" / "opstep_server" / "dap" / "types.py"
+TYPES = ROOT / "debug_server" / "opstep_server" / "dap" / "protocol" / "types.py"
 
 Json = dict[str, Any]
 

@@ -23,7 +23,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from opstep_server.cli import paint
+from opstep_server.cli.output import styled_text
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = "examples/find_the_nan.py"
@@ -48,19 +48,19 @@ def find_the_nan() -> str:
         text=True,
         check=False,
     )
-    lines: list[paint.Line] = [[("bold", f"$ {shlex.join(['opstep', *words])}")]]
+    lines: list[styled_text.Line] = [[("bold", f"$ {shlex.join(['opstep', *words])}")]]
     for text in result.stdout.splitlines():
         if text.startswith("(opstep)"):
             lines.append([("bold", text)])
         elif text.startswith("stopped"):
-            lines.append(paint.stop(text, paint.FAULT))
+            lines.append(styled_text.stop(text, styled_text.FAULT))
         elif re.match(r"\d", text):
-            lines.append(paint.source(text, str(ROOT / SCRIPT)))
+            lines.append(styled_text.source(text, str(ROOT / SCRIPT)))
         else:
-            lines.append(paint.words(text, "none" if text.startswith("catching") else ""))
+            lines.append(styled_text.words(text, "none" if text.startswith("catching") else ""))
     lines += [[("bold", "$ echo $?")], [("", str(result.returncode))]]
     width = 106
-    rows = [row for line in lines for row in paint.wrap(line, width)]
+    rows = [row for line in lines for row in styled_text.wrap(line, width)]
     return svg([Text.assemble(*((t, s) for s, t in row)) for row in rows], width, "opstep debug")
 
 

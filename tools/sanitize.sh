@@ -1,50 +1,70 @@
 #!/usr/bin/env bash
-# sanitize.sh [address|thread]...: the C++ tests and one debugging scenario under sanitizers; both if none
-# is named. Each has a build folder of its own, build/sanitize-KIND. A report is a failure.
+# sanitize.sh [address|thread]...: the C++ tests and a debugging session under sanitizers; both kinds if
+# none is named. Each has its own build folder, build/sanitize-KIND. A report is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$root}" CCACHE_NOHASHDIR=1
+# What ccache needs for precompiled headers; it then need not run the preprocessor first.
+export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
 
 sanitize() {
-  local kind=$1 flags=$2 library=$3 folder=build/sanitize-$1
+  local kind=$1 flags=$2 library=$3 folder=build/sanitize-$1 log=build/sanitize-$1.log
   echo "Building with the $kind sanitizer"
+  # Optimised little and with line numbers only: most of the build's time is the compiler's.
   # The extension leaves the sanitizer's functions to the library that is preloaded.
-  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOPSTEP_WERROR=OFF \
+  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
+    -DOPSTEP_WERROR=OFF -DOPSTEP_PRECOMPILE=ON \
     -DCMAKE_PREFIX_PATH="$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')" \
-    -DCMAKE_CXX_FLAGS="$flags -fno-omit-frame-pointer" >"$folder.log" || { cat "$folder.log" >&2; return 1; }
+    -DCMAKE_CXX_FLAGS="$flags -fno-omit-frame-pointer -fpch-preprocess" >"$log" || { cat "$log" >&2; return 1; }
   nice cmake --build "$folder" --target _core cpp_tests
 
   local reports=$root/$folder/reports
   rm -rf "$reports"
   mkdir -p "$reports"
   # Libraries that were built without a sanitizer would be reported for what cannot be seen of them.
-  export ASAN_OPTIONS="detect_leaks=0:log_path=$reports/asan"
+  export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1:log_path=$reports/asan"
   export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/ubsan"
-  export TSAN_OPTIONS="ignore_noninstrumented_modules=1:history_size=4:log_path=$reports/tsan"
-  # The thread sanitizer wants its own places in memory.
-  setarch "$(uname -m)" -R ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 600
+  # exitcode=0: what comes after a report is run too, and the reports are counted below.
+  export TSAN_OPTIONS="ignore_noninstrumented_modules=1:history_size=4:exitcode=0:log_path=$reports/tsan"
 
-  local core
+  # It must report what is wrong in a program that has such faults.
+  local fault
+  c++ $flags -std=c++20 -O1 -g1 -pthread tests/sanitized/faults.cc -o "$folder/faults"
+  setarch "$(uname -m)" -R "$folder/faults" || true
+  for fault in "${@:4}"; do
+    grep -qhs "$fault" "$reports"/* || { echo "the $kind sanitizer does not report: $fault" >&2; return 1; }
+  done
+  rm -f "$reports"/*
+
+  local core preload
   core=$(echo "$root/$folder"/executor/_core.*.so)
-  local preload
   preload="$(gcc -print-file-name="$library") $(gcc -print-file-name=libstdc++.so.6)"
-  setarch "$(uname -m)" -R .venv/bin/python tests/sanitized/scenario.py "$core" "$preload"
+  # The thread sanitizer wants its own places in memory.
+  local failed=0
+  setarch "$(uname -m)" -R ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 600 \
+    -O "$root/$folder/tests.log" || failed=1
+  setarch "$(uname -m)" -R .venv/bin/python tests/sanitized/scenario.py "$core" "$preload" \
+    | tee "$folder/scenario.log" || failed=1
 
   if compgen -G "$reports/*" >/dev/null; then
     cat "$reports"/* >&2
-    echo "the $kind sanitizer has something to report: see $reports" >&2
+    echo "$kind: $(cat "$reports"/* | grep -cE '^SUMMARY:|runtime error:') reports, in $reports" >&2
     return 1
   fi
-  echo "$kind: 0 reports"
+  [[ $failed == 0 ]] || { echo "$kind: 0 reports, but something failed" >&2; return 1; }
+  echo "$kind: $(grep -cE 'Test +#.*Passed' "$folder/tests.log") C++ test programs, $(grep -c ': done$' "$folder/scenario.log")" \
+    "parts of the scenario, 0 reports"
 }
 
 mkdir -p build
 [[ $# -gt 0 ]] || set -- address thread
 for kind in "$@"; do
   case $kind in
-    address) sanitize address "-fsanitize=address,undefined" libasan.so ;;
-    thread) sanitize thread "-fsanitize=thread" libtsan.so ;;
+    # GCC counts conversions of floats that do not fit, and last array members, separately.
+    address) sanitize address "-fsanitize=address,undefined,float-cast-overflow,bounds-strict" libasan.so \
+      "outside the range" "signed integer overflow" "shift exponent" "misaligned address" "heap-buffer-overflow" ;;
+    thread) sanitize thread "-fsanitize=thread" libtsan.so "data race" ;;
     *) echo "there is no sanitizer '$kind': address or thread" >&2; exit 2 ;;
   esac
 done

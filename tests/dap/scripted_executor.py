@@ -101,7 +101,8 @@ class Agent:
         self._breakpoints = list(welcome.breakpoints.breakpoints)
         self._exceptions = welcome.exceptions
         self._pause, self._entry = False, welcome.stop_on_entry
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._send(
             program=pb.ProgramEvent(
                 program=1,
@@ -118,8 +119,10 @@ class Agent:
         self._send(thread=pb.ThreadEvent(thread=1, name="MainThread"))
 
     def goodbye(self) -> None:
+        """Leaves once the server has heard that, or is gone."""
         self._send(goodbye=pb.Goodbye())
-        time.sleep(0.05)
+        self._out.put(None)
+        self._reader.join()
 
     # ---- ops -------------------------------------------------------------------------------------
 

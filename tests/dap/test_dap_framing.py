@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opstep_server.dap.framing import (
+from opstep_server.dap.protocol.framing import (
     MAX_MESSAGE_BYTES,
     BodyError,
     Decoder,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from harness import Session
 
-from opstep_server.dap import session as adapter
-from opstep_server.dap.rules import When
+from opstep_server.dap import adapter_session as adapter
+from opstep_server.dap.protocol.request_rules import When
 
 
 class Nowhere:
@@ -19,7 +19,7 @@ class Nowhere:
 
 def commands_at_a_stop() -> list[str]:
     async def find() -> list[str]:
-        made = adapter.Session(Nowhere())
+        made = adapter.AdapterSession(Nowhere())
         found = [name for name, (_, rule) in made._handlers.items() if rule.when is When.STOPPED]
         await made.debugger.close()
         return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from schema import capability_names
 
-from opstep_server.dap import types
+from opstep_server.dap.protocol import types
 
 
 def test_the_types_are_generated_from_the_schema(root: Path) -> None:

@@ -91,7 +91,7 @@ const scenarios = {
 
 async function main() {
   const client = new DebugClient(python, path.join(__dirname, 'adapter.py'), 'opstep', {}, true);
-  client.defaultTimeout = 60000;
+  client.defaultTimeout = 300000;
   await client.start();
   try {
     await scenarios[scenario](client);

@@ -28,6 +28,6 @@ def test_the_client_passes(scenario: str) -> None:
     lines = SCRIPT.read_text().splitlines()
     line = next(n for n, text in enumerate(lines, 1) if "# @hidden" in text)
     command = ["node", "scenarios.js", scenario, sys.executable, str(SCRIPT), str(line)]
-    ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS)
+    ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS * 4)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"passed: {scenario}" in ran.stdout

@@ -87,7 +87,7 @@ async def debugged(
     run = Run(debugger)
     for spec in breakpoints:
         await debugger.add_breakpoint(spec)
-    assert not any(await debugger.set_exceptions(faults))
+    assert not any(await debugger.set_faults(faults))
     target = LaunchTarget(str(PROGRAMS / script), args=args)
     try:
         await debugger.launch(target, stop_on_entry=entry)

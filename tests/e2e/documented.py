@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from patience import SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     path
-    for pattern in ("README.md", "docs/*.md", "ide_plugins/*/README.md", "examples/**/README.md")
+    for pattern in ("README.md", "docs/**/*.md", "ide_plugins/*/README.md", "examples/**/README.md")
     for path in ROOT.glob(pattern)
     if "node_modules" not in path.parts
 )
@@ -150,19 +151,19 @@ def make_folder(folder: Path) -> None:
     (folder / "all.toml").write_text(ALL_TAPS)
     for script in (MAKE, "", MAKE_TRAINING):
         if script:
-            subprocess.run([sys.executable, "-c", script], cwd=folder, check=True, timeout=100)
+            subprocess.run([sys.executable, "-c", script], cwd=folder, check=True, timeout=SECONDS)
         else:
             opstep = Path(sys.executable).with_name("opstep")
             for name in ("digits.rec", "train.rec"):
                 subprocess.run(
                     [opstep, "records", "convert", "digits.npz", name],
-                    cwd=folder, check=True, timeout=100, stdout=subprocess.DEVNULL,
+                    cwd=folder, check=True, timeout=SECONDS, stdout=subprocess.DEVNULL,
                 )  # fmt: skip
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
          "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
          "-keyout", "key.pem", "-out", "cert.pem"],
-        cwd=folder, check=True, timeout=100, capture_output=True,
+        cwd=folder, check=True, timeout=SECONDS, capture_output=True,
     )  # fmt: skip
     random = np.random.default_rng(0)
     token = folder / "token"

@@ -85,5 +85,5 @@ def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *words]
     env = {**os.environ, **env}
     return subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS * 4
     )

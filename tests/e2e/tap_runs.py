@@ -49,7 +49,7 @@ async def script(
 
 
 async def finished(process: asyncio.subprocess.Process) -> tuple[str, str]:
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), SECONDS)
     assert process.returncode == 0, err.decode()
     return out.decode(), err.decode()
 

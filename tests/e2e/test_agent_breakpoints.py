@@ -6,11 +6,11 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from debugged import PROGRAMS, debugged, iteration, marked, top
+from patience import wait_until
 
 from opstep_server.connection import Connection
 from opstep_server.hub import Hub
@@ -238,7 +238,9 @@ def test_a_run_that_begins_before_the_server_answers_stops(monkeypatch: pytest.M
     joined = Hub.joined
 
     def late(hub: Hub, connection: Connection) -> pb.Welcome:
-        time.sleep(1.5)  # The script is in its first run long before.
+        # By then the script's main thread waits in its first run.
+        state = Path(f"/proc/{connection.hello.pid}/stat")
+        assert wait_until(lambda: state.read_text().rpartition(") ")[2].startswith("S"))
         return joined(hub, connection)
 
     async def run() -> None:

@@ -31,7 +31,7 @@ def test_overflow_stops_at_the_op_that_first_passes_the_limit() -> None:
             assert top(await run.go()) == "right/mul_0"
             # The sum of those had it in its inputs; what comes next is fed.
             assert top(await run.go()) == "x.feed"
-            await run.debugger.set_exceptions([])
+            await run.debugger.set_faults([])
             await run.end()
 
     asyncio.run(run())
@@ -81,15 +81,15 @@ def test_a_condition_that_fits_no_op_is_told_and_one_that_fails_stops() -> None:
             assert problems[-1][1] == ""
         async with debugged("make_nan.py", entry=True) as run:
             await run.stop()
-            told = await run.debugger.set_exceptions(faults)
+            told = await run.debugger.set_faults(faults)
             assert told[0].startswith("the condition 'nothing > 1' cannot be used: ")
             assert told[1] == ""
             # The truth of a vector: the filter cannot say no.
-            assert not any(await run.debugger.set_exceptions([FaultSpec("nan", condition="X > 0")]))
+            assert not any(await run.debugger.set_faults([FaultSpec("nan", condition="X > 0")]))
             stop = await run.go()
             assert stop.reason == pb.STOP_NAN
             assert "the condition of the filter failed" in stop.message
-            assert await run.debugger.set_exceptions([FaultSpec("nan", limit=3.0)]) == [
+            assert await run.debugger.set_faults([FaultSpec("nan", limit=3.0)]) == [
                 "a limit belongs to overflow, not to nan"
             ]
             await run.end()

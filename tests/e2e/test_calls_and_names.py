@@ -57,8 +57,7 @@ def test_a_name_is_that_of_the_function_that_made_the_op(programs: Path, mode: s
             assert "there is no variable 'y' here" in refused(session, "y", caller)
         else:
             assert "not been written yet" in refused(session, "y", caller)
-        names = "x" if mode == "imperative" else "head.x, x"
-        assert f"Python's names here: {names}" in refused(session, "nothing", top)
+        assert "Python's names here: x" in refused(session, "nothing", top)
         session.request("continue", {"threadId": thread})
         assert session.ends() == 0
         assert session.output == "result [1665.0]\n"
@@ -103,7 +102,9 @@ def test_what_holds_no_variable_is_not_taken_for_one(programs: Path) -> None:
         caller = frame_at(session, thread, marker(script, "run"))
         (python,) = (f["id"] for f in session.stack(thread) if f["name"] == "compiled")
         for frame in (caller, python):
-            assert "Python's x is no variable here" in refused(session, "x", frame)
+            assert "Python's x holds no variable of this program here" in refused(
+                session, "x", frame
+            )
             assert number(session, "var('x')", frame) == "1"
 
 
@@ -113,6 +114,42 @@ def test_names_at_the_prompt(programs: Path, mode: str) -> None:
     typed = [f"break {marker(script, 'hundred')}", "run", "print x", "up", "print x", "kill"]
     shown = prompt(script, mode, typed)
     assert "x = float32[1] [11]" in shown and "x = float32[1] [1]" in shown, shown
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_name_that_is_also_a_slot_of_the_op(programs: Path, mode: str) -> None:
+    """`out` is -2 in Python and 0 in the op; `step` is 98 in Python, and the run is the first."""
+    script = programs / "hidden_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "relu", condition="out.sum() == 0")
+        top = session.top(thread)["id"]
+        # The mouse is on Python's name; an expression that is typed means the op's.
+        for name, python in (("out", "-2"), ("step", "98")):
+            (element,) = {session.evaluate(f"{name}[0]", top, "hover")["result"]}
+            assert element.split()[-1] == python, element
+        assert number(session, "out[0]", top) == "0"
+        answer = session.evaluate("out[0]", top, "repl")["result"]
+        assert "'out' is a slot of the op here; Python's out is var(" in answer
+        assert "'out'" not in session.evaluate("X[0]", top, "repl")["result"]
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hidden_names_at_the_prompt(programs: Path, mode: str) -> None:
+    script = programs / "hidden_names.py"
+    stop = f"break {marker(script, 'relu')} if out.sum() == 0"
+    typed = [stop, "run", "print out", "print X", "info locals", "whatis out", "kill"]
+    shown = prompt(script, mode, typed).splitlines()
+    (value,) = (line for line in shown if line.startswith("out = "))
+    assert value == "out = float32[3] [0, 0, 0]"
+    notes = [line for line in shown if line.startswith("'out' is a slot of the op here")]
+    assert len(notes) == 1, shown
+    locals_ = {line.split()[0]: line for line in shown if line.startswith("  ")}
+    assert locals_["out"].endswith("[-2, -2, -2]")
+    assert locals_["step"].endswith("[98, 98, 98]")
+    (type_,) = (line for line in shown if line.startswith("out: "))
+    assert type_ == "out: float32[3]"
 
 
 def prompt(script: Path, mode: str, typed: list[str]) -> str:
@@ -193,6 +230,109 @@ def test_steps_at_the_prompt(programs: Path, mode: str) -> None:
         assert f"{kind}, tower.py:{line}" in shown, shown
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "value"), [("looks", "11"), ("traced", "1120")])
+def test_names_of_functions_that_look_at_them_or_are_traced(
+    programs: Path, mode: str, name: str, value: str
+) -> None:
+    """The program has an `x` of its own, which is 1."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, name)
+        assert number(session, "x", session.top(thread)["id"]) == value
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+        assert session.output == "result [33603040.0]\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_names_of_the_function_around_a_comprehension(programs: Path, mode: str) -> None:
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "encloses")
+        top = session.top(thread)["id"]
+        assert number(session, "x - 336000", top) == number(session, "each - 336000", top) == "30"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["counts", "deleted"])
+def test_a_local_name_is_never_the_programs_variable(programs: Path, mode: str, name: str) -> None:
+    """It holds a number, or nothing; the program has an `x` behind twenty others."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, name)
+        top = session.top(thread)["id"]
+        said = refused(session, "x", top)
+        if mode == "compiled":
+            assert "Python's x holds no variable of this program here; write var('x')" in said
+            assert "Python's names here: " in said
+            assert number(session, "var('x')", top) == "1"
+        for text in ("x[0]", "x.sum()", "abs(x)"):
+            refused(session, text, top)
+
+
+def test_a_name_that_is_assigned_last_is_an_error(programs: Path) -> None:
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, "compiled", "last")
+        top = session.top(thread)["id"]
+        assert "Python's x holds no variable of this program here" in refused(session, "x", top)
+        assert session.step("next", thread)["line"] == marker(script, "assigned")
+        assert "Python's names here: y" in refused(session, "x", session.top(thread)["id"])
+
+
+def test_a_dot_in_a_variables_name_where_python_has_an_object(programs: Path) -> None:
+    """Attributes that hold variables are known: `head.w` can only be the program's own."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, "compiled", "head")
+        top = session.top(thread)["id"]
+        values = [session.evaluate(f"{name}.shape", top) for name in ("head.w", "var('head.w')")]
+        assert values[0]["result"] == values[1]["result"]
+        assert "there is no variable 'head'" in refused(session, "head", top)
+
+
+def test_names_at_gradients_in_imperative_mode(programs: Path) -> None:
+    """They are on lines of a function that has returned, whose `x` is not known any more; where
+    backward() was called, `x` is another value, and the gradients' program has a third one."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        session.start(script, "gradients", functions=[{"name": "grad:*"}])
+        lines: set[int] = set()
+        while len(lines) < 2:
+            thread = session.stopped("function breakpoint")["threadId"]
+            frames = session.stack(thread)
+            lines.add(frames[0]["line"])
+            said = refused(session, "x", frames[0]["id"])
+            assert "what Python's x held here is not known; write var('x')" in said
+            refused(session, "grad(x)", frames[0]["id"])
+            caller = next(f for f in frames if f.get("line") == marker(script, "backward"))
+            # The frame that made the op is called so as well, further in.
+            python = next(f for f in reversed(frames) if f["name"] == "gradients")
+            for frame in (caller, python):
+                assert number(session, "x", frame["id"]) == "-81"
+            if len(lines) == 2:
+                session.request("setFunctionBreakpoints", {"breakpoints": []})
+            session.request("continue", {"threadId": thread})
+        assert marker(script, "square") in lines
+        assert session.ends() == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "count"), [("either", 6), ("some", 6), ("both", 3)])
+def test_executions_of_a_line_that_alternates(
+    programs: Path, mode: str, name: str, count: int
+) -> None:
+    script = programs / "call_choices.py"
+    line = marker(script, name)
+    with Session() as session:
+        point = {"line": line, "logMessage": "executed"}
+        session.start(script, mode, lines={str(script): [point]})
+        assert session.ends() == 0
+        shown = [m["body"]["output"] for m in session.history if m.get("event") == "output"]
+        assert "".join(shown).count("executed") == count
+
+
 def test_run_to_cursor_on_a_line_without_ops_is_refused(programs: Path) -> None:
     """As an editor does it: one more breakpoint, and on."""
     script = programs / "tower.py"
@@ -214,5 +354,53 @@ def test_run_to_cursor_on_a_line_without_ops_is_refused(programs: Path) -> None:
         lines = [{"line": last}, {"line": 1}]
         session.request("setBreakpoints", {"source": source, "breakpoints": lines})
         session.fails("continue", {"threadId": thread})
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+def test_a_breakpoint_of_a_person_is_not_run_to_cursor(programs: Path) -> None:
+    """The line makes no op, but it has a condition, or somebody has looked around in between."""
+    script = programs / "tower.py"
+    source = {"path": str(script)}
+    other = {"path": str(programs / "shadowed.py")}
+    with Session() as session:
+        thread = begin(session, script, "compiled", "one")
+
+        def set_lines(*lines: int, **more: Any) -> None:
+            points = [{"line": line, **more} for line in lines]
+            session.request("setBreakpoints", {"source": source, "breakpoints": points})
+
+        def goes_on() -> None:
+            session.request("continue", {"threadId": thread})
+            session.stopped("breakpoint")
+
+        next_one = marker(script, "one")
+        frame = session.top(thread)["id"]
+        # Nothing of this is a person's who looks around: hovers, other files, the threads.
+        set_lines(next_one)
+        set_lines(next_one, 1)
+        session.fails("evaluate", {"expression": "y", "frameId": frame, "context": "hover"})
+        session.request("setBreakpoints", {"source": other, "breakpoints": []})
+        session.request("threads")
+        set_lines(next_one, 1)
+        session.fails("continue", {"threadId": thread})
+        goes_on()
+        # With a condition, after a look at the stack, and when it is gone again.
+        set_lines(next_one)
+        set_lines(next_one, 1, condition="step == 1")
+        goes_on()
+        set_lines(next_one, 2)
+        session.top(thread)
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+def test_a_line_that_is_gone_again_is_not_run_to(programs: Path) -> None:
+    script = programs / "tower.py"
+    source = {"path": str(script)}
+    with Session() as session:
+        thread = begin(session, script, "compiled", "one")
+        for lines in ([{"line": 1}], []):
+            session.request("setBreakpoints", {"source": source, "breakpoints": lines})
         session.request("continue", {"threadId": thread})
         assert session.ends() == 0

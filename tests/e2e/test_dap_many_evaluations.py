@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from harness import Session
 
-from opstep_server.dap.handles import MOST_PASSING
+from opstep_server.dap.protocol.handles import MOST_PASSING
 
 pytestmark = pytest.mark.e2e
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from harness import Failure, Session
 
-from opstep_server.dap.framing import MAX_MESSAGE_BYTES
-from opstep_server.dap.memory import MAX_READ
+from opstep_server.dap.protocol.framing import MAX_MESSAGE_BYTES
+from opstep_server.dap.requests.memory_requests import MAX_READ
 
 pytestmark = pytest.mark.e2e
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness import Session
+from patience import SECONDS
 from remote import Script, attach
 
 from opstep_server.debugger import Debugger
@@ -27,7 +28,7 @@ def program(session: Session) -> str:
 
 def statistics(session: Session, run: int, variable: str) -> Json:
     """What is told of the variable, once it is of that run: records come after the op has run."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         answer = session.request("opstepTapStatistics", {"program": program(session)})
         found = {each["variable"]: each for each in answer["statistics"]}
@@ -101,7 +102,7 @@ def test_taps_go_with_the_session(tmp_path: Path) -> None:
             session.event("module")
             session.request("opstepTap", {"on": True})
             asked = {"program": program(session)}
-            end = time.monotonic() + 20
+            end = time.monotonic() + SECONDS
             while not session.request("opstepTapStatistics", asked)["statistics"]:
                 assert time.monotonic() < end, "no statistics of a program that runs"
                 time.sleep(0.02)

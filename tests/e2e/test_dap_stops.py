@@ -249,7 +249,7 @@ def test_without_the_filter_a_nan_stops_nothing(programs: Path, filters: list[st
 
 def test_pause_stops_a_running_script(programs: Path) -> None:
     with Session() as session:
-        session.start(programs / "mlp.py", "--steps", "1000000")
+        session.start(programs / "mlp.py", "--steps", "1000000000000")
         session.event("output", lambda body: "loss" in body["output"])
         thread = session.request("threads")["threads"][0]["id"]
         for _ in range(5):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scripted import PATIENCE, ScriptedExecutor, op
 
-from opstep_server.dap.session import Session
+from opstep_server.dap.adapter_session import AdapterSession
 from opstep_server.debugger import Debugger
 from opstep_server.wire import debug_pb2 as pb
 
@@ -24,7 +24,7 @@ class Client:
     def __init__(self) -> None:
         self.heard: list[Json] = []
         self.debugger = Debugger()
-        self.session = Session(self, self.debugger)
+        self.session = AdapterSession(self, self.debugger)
 
     def write(self, data: bytes) -> None:
         while data:

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 
 pytestmark = pytest.mark.emacs
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "tests" / "emacs" / "drive.el"
 SETTINGS = ROOT / "ide_plugins" / "emacs" / "opstep-dap.el"
-SECONDS = 120
 
 
 def drive(home: Path, scenario: str, script: Path, *args: str) -> list[str]:
@@ -29,7 +29,7 @@ def drive(home: Path, scenario: str, script: Path, *args: str) -> list[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=SECONDS * 4,
         # SIGPIPE stays ignored, as in an Emacs with a window: dap-mode writes to closed pipes.
         restore_signals=False,
     )

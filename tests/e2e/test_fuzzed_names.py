@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from pathlib import Path
 
@@ -16,13 +17,14 @@ pytestmark = pytest.mark.e2e
 
 def test_names_are_those_that_python_had():
     fuzz = names.Fuzz(seed=3)
-    asyncio.run(fuzz.run(seconds=names.SECONDS, scripts=6))
+    asyncio.run(fuzz.run(seconds=math.inf, scripts=6))
     assert fuzz.scripts == 6 and fuzz.stops > 20 and fuzz.names > 40
 
 
 def test_a_wrong_name_is_found(monkeypatch: pytest.MonkeyPatch):
     # What is noted is one op late.
-    late = names.HEAD.replace("noted[count] =", "noted[count + 1] = noted.get(count + 1) or")
-    monkeypatch.setattr(names, "HEAD", late.replace("noted = {}", "noted = {1: {}}"))
-    with pytest.raises(names.Wrong, match=r"^at op\d+, "):
-        asyncio.run(names.Fuzz(seed=3).run(seconds=names.SECONDS, scripts=6))
+    late = names.HEAD.replace("noted[op] = frames", "noted[op] = late[-1]; late.append(frames)")
+    assert late != names.HEAD
+    monkeypatch.setattr(names, "HEAD", late.replace("noted = {}", "noted, late = {}, [[]]"))
+    with pytest.raises(names.Wrong, match=r": at op\d+, "):
+        asyncio.run(names.Fuzz(seed=3).run(seconds=math.inf, scripts=6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -15,5 +16,5 @@ pytestmark = pytest.mark.e2e
 
 def test_a_damaged_stream_costs_its_client_only():
     fuzz = dap_stream.Fuzz(seed=7)
-    fuzz.run(dap_stream.SECONDS, streams=100)
+    fuzz.run(math.inf, streams=100)
     assert fuzz.answers > fuzz.streams

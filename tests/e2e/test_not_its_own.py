@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import Session, marker
+from harness import SECONDS, Session, marker
 
 SENTENCE = {
     "two_models.py": "'fc_0.w' in this scope belongs to program 'first' (two_models.py:{made}), "
@@ -64,7 +64,7 @@ def test_it_is_refused_in_the_terminal(programs: Path, name: str, mode: str) -> 
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert len([one for one in done.stdout.splitlines() if one.startswith("stopped")]) == 1

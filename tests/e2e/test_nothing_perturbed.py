@@ -230,7 +230,7 @@ def test_a_hundred_random_pauses(script: str) -> None:
 def test_watching_every_op_for_nan_and_inf(script: str) -> None:
     async def watch(run: Run) -> None:
         stop = await run.stop()
-        await run.debugger.set_exceptions([FaultSpec(k) for k in ("nan", "inf", "error")])
+        await run.debugger.set_faults([FaultSpec(k) for k in ("nan", "inf", "error")])
         while stop is not None:
             await run.debugger.resume(stop.thread.id, "continue")
             stop = await run.stop_or_end()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -82,13 +84,13 @@ def test_a_changed_batch_is_what_the_ops_see(programs: Path) -> None:
 
 @pytest.fixture
 def train(tmp_path: Path) -> Path:
-    """A folder with a program that trains for some seconds."""
+    """A folder with a program that trains until it is interrupted, or for --steps."""
     x = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
     with records.Writer(tmp_path / "data.rec", {"x": ("float32", [8])}) as writer:
         writer.write_batch(x=x)
     main, startup = opstep.Program("main"), opstep.Program("startup")
     with opstep.program_guard(main, startup):
-        reader = readers.records(tmp_path / "data.rec").shuffle(32).batch(24).repeat(100000)
+        reader = readers.records(tmp_path / "data.rec").shuffle(32).batch(24).repeat(100_000_000)
         with (loop := reader.iterate(name="train")) as (x,):
             loss = layers.mean(layers.tanh(layers.fc(x, size=4)))
             opstep.optimizer.SGD(layers.setting("lr", 0.001)).minimize(loss)
@@ -112,8 +114,7 @@ def rings(pid: int) -> bool:
 
 
 def test_attached_in_the_middle_of_a_loop(train: Path) -> None:
-    subprocess.run(command("whole"), cwd=train, check=True, capture_output=True)
-    process = subprocess.Popen(command("seen"), cwd=train, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command("seen"), cwd=train, stderr=subprocess.PIPE, text=True)
     try:
         assert wait_until(lambda: rings(process.pid))
         with Session() as session:
@@ -130,11 +131,19 @@ def test_attached_in_the_middle_of_a_loop(train: Path) -> None:
             assert rows == ("24" if (first + 1) % 3 < 2 else "16")
             session.request("disconnect")
             session.event("terminated")
-        assert process.wait(SECONDS) == 0
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=SECONDS)
+        assert process.returncode == 130, said
+        stopped = re.search(r"stopped after ([\d,]+) of ", said)
+        assert stopped, said
+        steps = int(stopped[1].replace(",", "")) + 100
+        for out in ("seen", "whole"):
+            words = command(out, f"--steps={steps}")
+            subprocess.run(words, cwd=train, check=True, capture_output=True)
         assert trained(train / "seen") == trained(train / "whole")
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_a_saved_program_in_the_debugger(train: Path) -> None:
@@ -160,14 +169,15 @@ path = "logs"
 [[tap]]
 ops = "tanh"
 what = ["stats"]
-condition = "iteration % 10000 == 0"
+condition = "iteration % 1000 == 0"
 """
 
 
 def test_tapped_while_it_trains(train: Path) -> None:
     (train / "taps.toml").write_text(TAPS)
-    subprocess.run(command("whole"), cwd=train, check=True, capture_output=True)
-    subprocess.run(command("seen", "--taps", "taps.toml"), cwd=train, check=True)
+    steps = "--steps=30000"
+    subprocess.run(command("whole", steps), cwd=train, check=True, capture_output=True)
+    subprocess.run(command("seen", steps, "--taps", "taps.toml"), cwd=train, check=True)
     assert trained(train / "seen") == trained(train / "whole")
     lines = [
         json.loads(line)
@@ -175,4 +185,4 @@ def test_tapped_while_it_trains(train: Path) -> None:
         for line in path.read_text().splitlines()
     ]
     seen = [(line["iteration"], line["count"]) for line in lines if "iteration" in line]
-    assert seen == [(i, 4 * (24 if i % 3 < 2 else 16)) for i in range(0, 300000, 10000)]
+    assert seen == [(i, 4 * (24 if i % 3 < 2 else 16)) for i in range(0, 30000, 1000)]

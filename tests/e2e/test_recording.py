@@ -36,7 +36,7 @@ async def _session(begin: Begin) -> list[str]:
     events: asyncio.Queue[Event] = asyncio.Queue()
     debugger.subscribe(events.put_nowait)
     await debugger.add_breakpoint(BreakpointSpec(PatternWhere("log"), condition="step == 2"))
-    await debugger.set_exceptions([FaultSpec("nan")])
+    await debugger.set_faults([FaultSpec("nan")])
     seen: list[str] = []
 
     async def stop() -> int:
@@ -57,7 +57,7 @@ async def _session(begin: Begin) -> list[str]:
     await stop()
     await debugger.resume(thread, "continue")
     await stop()
-    await debugger.set_exceptions([])
+    await debugger.set_faults([])
     await debugger.resume(thread, "continue")
     while not isinstance(await asyncio.wait_for(events.get(), SECONDS), ExecutorLost):
         pass

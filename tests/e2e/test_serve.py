@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -94,10 +95,10 @@ def test_nobody_there_means_full_speed(tmp_path: Path) -> None:
     path.write_text(
         "import opstep, sys, time\n"
         "print('first run', opstep.debug.attached(), flush=True)\n"
-        "print('came', opstep.debug.wait_for_client(20), flush=True)\n"
+        "print('came', opstep.debug.wait_for_client(600), flush=True)\n"
         "while opstep.debug.attached(): time.sleep(0.02)\n"
         "print('left', flush=True)\n"
-        "print('again', opstep.debug.wait_for_client(20), flush=True)\n"
+        "print('again', opstep.debug.wait_for_client(600), flush=True)\n"
     )
     with (
         serve(tmp_path) as server,
@@ -212,12 +213,15 @@ def test_an_adapter_passes_on_much_at_once_and_what_is_cancelled(tmp_path: Path)
             wanted = {"memoryReference": reference, "count": 8_000_000}
             data = session.request("readMemory", wanted)["data"]
             assert len(base64.b64decode(data)) == 8_000_000
-            slow = " + ".join(["sqrt(exp(sqrt(exp(X)))).sum()"] * 8)
-            arguments = {"expression": slow, "frameId": frame, "context": "watch"}
+            # A process that stands still answers nothing.
+            script.process.send_signal(signal.SIGSTOP)
+            arguments = {"expression": "X.sum()", "frameId": frame, "context": "watch"}
             evaluation = session.send("evaluate", arguments)
-            session.request("cancel", {"requestId": evaluation})
+            cancelled = session.send("cancel", {"requestId": evaluation})
             with pytest.raises(Failure, match="was cancelled"):
                 session.response(evaluation)
+            script.process.send_signal(signal.SIGCONT)
+            session.response(cancelled)
             session.request("disconnect")
         script.finish()
 
@@ -261,7 +265,7 @@ def test_client_after_client(tmp_path: Path, kind: str) -> None:
 def test_a_client_that_vanishes_takes_its_script_along(tmp_path: Path) -> None:
     with Server("dap", "--listen", f"unix:{tmp_path}/dap") as server:
         with Client(server.clients) as client:
-            client.start(PROGRAMS / "mlp.py", "--steps", "1000000")
+            client.start(PROGRAMS / "mlp.py", "--steps", "1000000000000")
             pid = client.event("process")["systemProcessId"]
             client.vanish()
         assert wait_until(lambda: not Path(f"/proc/{pid}").exists())

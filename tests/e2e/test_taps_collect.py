@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,6 @@ def test_a_collector_that_is_killed_and_restarted(folder: Path) -> None:
         first.process.kill()
         first.process.wait()
         between = len(records(folder / "logs"))
-        time.sleep(0.3)
         with Command(*words, cwd=folder) as second:
             assert wait_until(lambda: len(records(folder / "logs")) > between + 100)
             assert "done" in script.finish()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from patience import SECONDS
 
-from opstep_server.cli.commands import COMMANDS
+from opstep_server.cli.commands.command_table import COMMANDS
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 FILES = sorted(TRANSCRIPTS.glob("*.txt"))

@@ -18,7 +18,7 @@
 
 (defun drive-wait (what condition)
   "Wait until CONDITION gives something, and return that; WHAT names it."
-  (let ((until (+ (float-time) 60)) found)
+  (let ((until (+ (float-time) 300)) found)
     (while (not (setq found (funcall condition)))
       (when (> (float-time) until)
         (message "%s did not happen; at line %s, threads %S, output:\n%s" what

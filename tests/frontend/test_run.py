@@ -339,6 +339,7 @@ def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> No
         from test_run import endless
         main, i = endless(int(sys.argv[2]))
         exe = opstep.Executor()
+        began = time.process_time()
 
         def work():
             while True:
@@ -346,7 +347,8 @@ def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> No
 
         for _ in range(2):
             threading.Thread(target=work, daemon=True).start()
-        time.sleep(0.05)
+        while time.process_time() < began + 0.1:  # They run.
+            time.sleep(0.001)
         """
     )
     folder = __file__.rsplit("/", 1)[0]
@@ -362,14 +364,19 @@ def test_an_exception_from_a_signal_handler_ends_the_run() -> None:
     def ring(*_: object) -> None:
         raise Alarm
 
+    def press() -> None:
+        wait_until_computing(os.getpid(), 0.2)
+        os.kill(os.getpid(), signal.SIGALRM)
+
     main, i = endless()
     before = signal.signal(signal.SIGALRM, ring)
+    thread = threading.Thread(target=press)
     try:
         with pytest.raises(Alarm):
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            thread.start()
             opstep.Executor().run(main, fetch_list=[i])
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        thread.join()
         signal.signal(signal.SIGALRM, before)
 
 

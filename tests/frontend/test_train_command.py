@@ -220,7 +220,7 @@ def test_data_that_do_not_fit(program: Path, tmp_path: Path) -> None:
 
 
 def test_data_of_one_loop_are_not_those_of_another(data: Path, tmp_path: Path) -> None:
-    build(data, tmp_path / "two.opstep", tested=True)
+    build(data, tmp_path / "two.opstep", test_passes=5)
     told = fails("two.opstep", "--data", "train.rec", cwd=tmp_path)
     assert "(op #" in told and "read_records_1" in told
     done = command(

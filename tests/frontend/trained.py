@@ -41,22 +41,34 @@ def network(x: Variable, y: Variable) -> Variable:
     return layers.mean(layers.square_error_cost(layers.fc(hidden, size=1), y))
 
 
-def build(data: Path, path: Path, passes: int = 5, tested: bool = False) -> opstep.Program:
-    """A program that trains, with its first values, in a file."""
+# More than any machine gets through: such a program trains until it is interrupted.
+ENDLESS = 100_000_000
+
+
+def build(
+    data: Path, path: Path, passes: int = 5, test_passes: int = 0, held: bool = False
+) -> opstep.Program:
+    """A program that trains, with its first values, in a file.
+
+    A held one is fed `most`, the last step whose iteration may end.
+    """
     main, startup = opstep.Program("main"), opstep.Program("startup")
     main.random_seed = startup.random_seed = 3
     with opstep.program_guard(main, startup):
         rate = layers.setting("lr", 0.05)
+        most = layers.data("most", [1], "int64") if held else None
         reader = readers.records(data).shuffle(50, seed=3).batch(16).repeat(passes)
         with (loop := reader.iterate(name="train")) as (x, y):
             loss = network(x, y)
             opstep.optimizer.Adam(rate).minimize(loss)
             loop.fetch(loss, every=7, name="loss")
-        if tested:
-            with (loop := readers.records(data).batch(1).repeat(passes).iterate(name="test")) as (
-                x,
-                y,
-            ):
+            if held:
+                waits = layers.less_than(most, loop.step)
+                with layers.While(waits).block():
+                    layers.less_than(most, loop.step, out=waits)
+        if test_passes:
+            reader = readers.records(data).batch(1).repeat(test_passes)
+            with (loop := reader.iterate(name="test")) as (x, y):
                 count = loop.step + 1
                 loop.fetch(layers.mean(layers.cast(count, "float32") * y), name="mean")
     merged = opstep.merge(startup, main)
@@ -104,7 +116,7 @@ class Running:
         self.shown = ""
 
     def until(self, pattern: str) -> re.Match[str]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             if found := re.search(pattern, self.shown):
                 return found

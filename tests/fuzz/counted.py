@@ -47,7 +47,7 @@ def wait_for_end(pid: int) -> None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    select.select([descriptor], [], [], 120)
+    select.select([descriptor], [], [], 300)
     os.close(descriptor)
 
 

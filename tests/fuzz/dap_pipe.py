@@ -34,7 +34,7 @@ class Client:
         while self.read():
             pass
         self._adapter.stdout.close()
-        self._adapter.wait(30)
+        self._adapter.wait(300)
 
     def send(self, command: str, arguments: Mapping[str, object] | None = None) -> int:
         assert self._adapter.stdin is not None

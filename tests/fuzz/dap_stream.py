@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from remote import Client, Script, Server, connect
 
 Json = dict[str, Any]
-SECONDS = 60.0
+SECONDS = 300.0
 # What is sent behind the login, in an order of chance; nothing that ends the process.
 REQUESTS: tuple[tuple[str, Json], ...] = (
     ("attach", {}),

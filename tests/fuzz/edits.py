@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opstep_server import targets
+from opstep_server import assignment
 from opstep_server.debugger import Debugger, DebuggerError
 from opstep_server.model import (
     BreakpointSpec,
@@ -27,7 +27,7 @@ from opstep_server.model import (
 )
 
 SCRIPT = Path(__file__).resolve().parents[1] / "programs" / "fuzzed_edits.py"
-SECONDS = 60.0
+SECONDS = 300.0
 ROWS, COLUMNS = 4, 6
 Array = np.ndarray
 # What each op computes of the values that are there, in the order of the program.
@@ -133,7 +133,7 @@ class Fuzz:
 
     async def _edit(self, typed: str, done: str) -> None:
         self._last.append(typed)
-        parts = targets.assignment(targets.spelt_out(typed) or typed)
+        parts = assignment.assignment(assignment.spelt_out(typed) or typed)
         assert parts is not None, typed
         expected: Exception | None = None
         after = {name: value.copy() for name, value in self._values.items()}

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "server"))
 from fake_log import FakeLog
 from wild import Wild
 
-from opstep_server.cli.log_once import told
-from opstep_server.taps.report.collect import collect
-from opstep_server.taps.view.log import Log
+from opstep_server.cli.log.log_table import told
+from opstep_server.taps.log_files.tap_log import TapLog
+from opstep_server.taps.report.report_data import collect
 
 STEPS, SOURCES = 3, 2
 LINES = STEPS * SOURCES
@@ -39,7 +39,7 @@ class Directory:
         """Raises when what is intact is not read, or anything else goes wrong."""
         (self.path / name).write_bytes(data)
         try:
-            log = Log(self.path)
+            log = TapLog(self.path)
             log.read_all()
             list(told(log))
             found = collect(self.path)

@@ -45,7 +45,7 @@ def test_a_path_that_no_socket_can_have_is_said() -> None:
 
 
 def test_a_token_is_made_for_this_machine_only() -> None:
-    endpoint = access.listening("127.0.0.1:0")
+    endpoint = access.listen_endpoint("127.0.0.1:0")
     try:
         assert stat.S_IMODE(os.stat(endpoint.token_file).st_mode) == 0o600
         assert len(endpoint.token) > 30 and endpoint.token not in repr(endpoint)
@@ -54,7 +54,7 @@ def test_a_token_is_made_for_this_machine_only() -> None:
     finally:
         os.unlink(endpoint.token_file)
     with pytest.raises(DebuggerError, match="can be reached from other machines"):
-        access.listening("0.0.0.0:0")
+        access.listen_endpoint("0.0.0.0:0")
 
 
 @pytest.mark.parametrize("given", ["token", "certificate"])
@@ -64,9 +64,9 @@ def test_beyond_this_machine_half_is_not_enough(tmp_path: Path, given: str) -> N
     file.chmod(0o600)
     with pytest.raises(DebuggerError, match="can be reached from other machines"):
         if given == "token":
-            access.listening("0.0.0.0:0", str(file))
+            access.listen_endpoint("0.0.0.0:0", str(file))
         else:
-            access.listening("0.0.0.0:0", None, str(file), str(file))
+            access.listen_endpoint("0.0.0.0:0", None, str(file), str(file))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from terminal_runs import ADD, LINES, LOG, MATMUL, SCRIPT, batch, opstep
 
-from opstep_server.cli import exits
+from opstep_server.cli.app import exit_codes
 
 
 def test_a_session_reads_like_this():
@@ -259,7 +259,7 @@ def test_commands_from_a_pipe_and_the_empty_line():
 def test_the_commands_outside_of_the_debugger():
     assert opstep("--version").stdout.startswith("opstep ")
     shown = opstep("debug", "--help").stdout
-    assert exits.help_text() in shown
+    assert exit_codes.help_text() in shown
     missing = opstep("debug", "--batch", "-ex", "run", "nowhere.py")
     assert (missing.stdout, missing.stderr) == (
         "",

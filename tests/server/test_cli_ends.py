@@ -11,7 +11,7 @@ import pytest
 from patience import SECONDS
 from terminal_runs import ADD, HERE, OPSTEP, SCRIPT, batch, opstep
 
-from opstep_server.cli import exits
+from opstep_server.cli.app import exit_codes
 
 
 def test_the_scripts_own_code_is_the_batchs():
@@ -145,15 +145,15 @@ def test_a_signal_while_commands_are_awaited():
 @pytest.mark.parametrize(
     ("failed", "fault", "script", "code"),
     [
-        (True, True, 7, exits.WRONG),
-        (False, True, 0, exits.FAULT),
+        (True, True, 7, exit_codes.WRONG),
+        (False, True, 0, exit_codes.FAULT),
         (False, False, 7, 7),
         (False, False, -15, 128 + 15),
         (False, False, None, 0),
     ],
 )
 def test_the_first_exit_code_that_applies(failed: bool, fault: bool, script: int, code: int):
-    assert exits.code(failed, fault, script) == code
+    assert exit_codes.code(failed, fault, script) == code
 
 
 def test_commands_of_the_command_line_keep_their_order(tmp_path: Path):
@@ -220,6 +220,6 @@ def test_streams_that_are_closed(closed: str):
         ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
         cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
     )  # fmt: skip
-    assert result.returncode == exits.FAULT
+    assert result.returncode == exit_codes.FAULT
     assert "Traceback" not in result.stdout
     assert ("NaN" in result.stdout) == ("1>" not in closed)

@@ -10,9 +10,9 @@ import pytest
 import scripted
 from scripted import ScriptedExecutor, op
 
-from opstep_server.cli.launched import LaunchedSession
-from opstep_server.cli.screen import Screen
-from opstep_server.cli.shell import Shell
+from opstep_server.cli.input.shell import Shell
+from opstep_server.cli.output.screen import Screen
+from opstep_server.cli.sessions.launched_session import LaunchedSession
 from opstep_server.debugger import LaunchTarget, StoppedEvent
 from opstep_server.wire import debug_pb2 as pb
 

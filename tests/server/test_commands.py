@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from opstep_server.cli import docs, paint
-from opstep_server.cli.commands import BY_NAME, COMMANDS, find, help_lines
-from opstep_server.cli.completion import candidates
-from opstep_server.cli.launched import LaunchedSession
-from opstep_server.cli.screen import Screen
+from opstep_server.cli import command_docs
+from opstep_server.cli.commands.command_table import BY_NAME, COMMANDS, find, help_lines
+from opstep_server.cli.input.completion import candidates
+from opstep_server.cli.output import styled_text
+from opstep_server.cli.output.screen import Screen
+from opstep_server.cli.sessions.launched_session import LaunchedSession
 from opstep_server.debugger import (
     BreakpointSpec,
     Debugger,
@@ -25,8 +26,8 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 def test_the_page_is_what_the_table_says(root: Path):
-    assert (root / "docs" / "commands.md").read_text() == docs.markdown(), (
-        "write it again: python -m opstep_server.cli.docs > docs/commands.md"
+    assert (root / "docs" / "commands.md").read_text() == command_docs.markdown(), (
+        "write it again: python -m opstep_server.cli.command_docs > docs/commands.md"
     )
 
 
@@ -94,7 +95,7 @@ def test_the_lines_of_help_fit_a_terminal():
 
 
 def wrap(text: str, width: int, hard: bool = False) -> list[str]:
-    return [paint.plain(row) for row in paint.wrap([("", text)], width, hard)]
+    return [styled_text.plain(row) for row in styled_text.wrap([("", text)], width, hard)]
 
 
 def test_wrapped_lines_keep_their_column():

@@ -59,7 +59,7 @@ def test_breakpoints_set_before_an_executor_are_in_its_welcome():
                 "program 1 has no op #14 yet",
                 "disabled",
             ]
-            await s.debugger.set_exceptions([FaultSpec("nan"), FaultSpec("error")])
+            await s.debugger.set_faults([FaultSpec("nan"), FaultSpec("error")])
 
             from scripted import ScriptedExecutor
 
@@ -356,6 +356,8 @@ def test_detach_tells_every_executor_and_does_not_wait_for_the_deaf(
             one, deaf = await s.join(pid=1), await s.join(pid=2)
             deaf.silent = True
             await s.debugger.detach()
+            while not one.of("detach"):
+                await asyncio.sleep(0.01)
             assert len(one.of("detach")) == 1
 
     asyncio.run(run())

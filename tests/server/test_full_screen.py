@@ -14,7 +14,7 @@ from at_terminal import Terminal, terminal
 from patience import SECONDS
 from terminal_runs import ADD, LOG, MATMUL, opstep
 
-from opstep_server.process import alive
+from opstep_server.script_process import alive
 
 ENTER, LEAVE, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 

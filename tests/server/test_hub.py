@@ -85,7 +85,7 @@ def test_what_a_user_has_set_is_his_own_and_goes_with_him(tmp_path: Any) -> None
                 await user.debugger.replace_breakpoints(
                     "function", [BreakpointSpec(PatternWhere(pattern))]
                 )
-                await user.debugger.set_exceptions([FaultSpec("nan")])
+                await user.debugger.set_faults([FaultSpec("nan")])
             patterns = [b.pattern for b in executor.of("set_breakpoints")[-1].breakpoints]
             assert patterns == ["tanh", "matmul"]
             assert len(executor.of("set_exceptions")[-1].filters) == 2

@@ -22,10 +22,10 @@ from patience import SECONDS
 from tap_batches import batch, opened, source
 
 from opstep_server.taps.records import Extra, Histogram
-from opstep_server.taps.report import page as page_module
-from opstep_server.taps.report.collect import collect
+from opstep_server.taps.report import report_page as page_module
 from opstep_server.taps.report.histograms import Histograms, rebinned
 from opstep_server.taps.report.points import NAMES, Points
+from opstep_server.taps.report.report_data import collect
 
 
 def report(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:

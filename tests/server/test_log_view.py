@@ -19,11 +19,11 @@ from fake_log import FakeLog
 from patience import SECONDS
 from tap_batches import batch, opened, source
 
+from opstep_server.taps.log_files import tap_log as log_module
+from opstep_server.taps.log_files.file_follower import Follower
+from opstep_server.taps.log_files.log_records import histogram
+from opstep_server.taps.log_files.tap_log import KEPT, TapLog
 from opstep_server.taps.records import Extra, Histogram
-from opstep_server.taps.view import log as log_module
-from opstep_server.taps.view.follow import Follower
-from opstep_server.taps.view.log import KEPT, Log
-from opstep_server.taps.view.records import histogram
 
 LEAVE = "\x1b[?1049l"
 
@@ -233,7 +233,7 @@ def test_a_log_keeps_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(log_module, "_ROWS", 20)
     fake = FakeLog(tmp_path, sources=12)
     fake.steps(KEPT + 50)
-    log = Log(tmp_path)
+    log = TapLog(tmp_path)
     log.read_all()
     fake.steps(1)
     late = FakeLog(tmp_path, sources=12, process="host:4712", step=fake.step)
@@ -253,7 +253,7 @@ def test_the_newest_stand_last_however_they_were_read(tmp_path: Path):
     fake.steps(40)
     fake.file = "records-000002.jsonl"
     fake.steps(40)
-    log = Log(tmp_path)
+    log = TapLog(tmp_path)
     log.read_all()
     fake.steps(40)
     log.read_all()
@@ -271,7 +271,7 @@ def test_what_the_sink_writes(tmp_path: Path):
             sink.write(batch(sources * 3, extras, first=first, without=(3,)))
             if first == 30:
                 sink.flush()
-                log = Log(tmp_path)
+                log = TapLog(tmp_path)
                 log.read_all()
                 assert log.records == 36
         sink.flush()

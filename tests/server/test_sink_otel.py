@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+from patience import SECONDS
 from tap_batches import CONV, batch, opened, sink, source
 
 from opstep_server.taps.records import STATISTICS, Extra
@@ -180,6 +181,7 @@ def test_a_collector_that_is_not_there_and_comes_back(capfd: pytest.CaptureFixtu
     with pytest.raises(SinkError, match=f":{port}/v1/metrics did not take the metrics: "):
         s.flush()
     s.close()
+    s.settings["timeout"] = SECONDS
     with receiving(port) as receiver:
         s.open()
         s.write(batch([CONV]))

@@ -155,9 +155,9 @@ def raw(s: PrometheusSink, request: bytes) -> bytes:
 
 
 def test_clients_that_say_nothing_or_read_nothing_hold_up_nobody(monkeypatch: pytest.MonkeyPatch):
-    from opstep_server.taps.sinks import page
+    from opstep_server.taps.sinks import http_page
 
-    monkeypatch.setattr(page, "_SECONDS", 1.0)
+    monkeypatch.setattr(http_page, "_SECONDS", 1.0)
     with listening(max_series=20_000) as s:
         s.write(batch([source(op=f"op{number}") for number in range(5000)]))
         clients = [socket.create_connection(("127.0.0.1", port(s))) for _ in range(60)]
@@ -167,10 +167,12 @@ def test_clients_that_say_nothing_or_read_nothing_hold_up_nobody(monkeypatch: py
         s.write(batch([CONV] * 100))
         s.flush()
         for client in clients[10:]:
-            client.settimeout(20)
+            client.settimeout(SECONDS)
             with contextlib.suppress(ConnectionResetError):
                 assert client.recv(1) == b""
-        monkeypatch.setattr(page, "_SECONDS", 60.0)  # the page is large, the machine may be busy
+        monkeypatch.setattr(
+            http_page, "_SECONDS", SECONDS
+        )  # the page is large, the machine may be busy
         assert 'opstep_tap_mean{tap="convs",op="conv_0",' in fetch(s).body  # type: ignore[attr-defined]
         for client in clients:
             client.close()

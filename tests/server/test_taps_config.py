@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opstep_server.cli import log_settings
-from opstep_server.cli.log_arguments import parse_log
+from opstep_server.cli.log import option_settings
+from opstep_server.cli.log.log_options import parse_log
 from opstep_server.taps import config, quantities
 from opstep_server.taps.toml_lines import Lines
 from opstep_server.wire import debug_pb2 as pb
@@ -294,7 +294,7 @@ def test_two_sinks_do_not_write_the_same_files() -> None:
 
 
 def test_options_mean_what_keys_mean() -> None:
-    made = log_settings.settings(parse_log(["1", "a", "--for", "10", "--histogram"]), ["."])
+    made = option_settings.settings(parse_log(["1", "a", "--for", "10", "--histogram"]), ["."])
     assert (made.taps[0].message.seconds, made.taps[0].message.histogram_bins) == (10, 64)
     with pytest.raises(config.ConfigError, match="--histogram: 0 is no whole number from 1"):
-        log_settings.settings(parse_log(["1", "a", "--histogram", "0"]), ["."])
+        option_settings.settings(parse_log(["1", "a", "--histogram", "0"]), ["."])

@@ -12,8 +12,8 @@ from test_hub import until
 from test_taps_hub import TOML
 from test_taps_reports import executor, status
 
-from opstep_server.taps.reports import Reports
-from opstep_server.taps.watched import Watched
+from opstep_server.taps.tap_reports import TapReports
+from opstep_server.taps.watched_file import WatchedFile
 
 
 def disks() -> int:
@@ -23,7 +23,7 @@ def disks() -> int:
 def test_counts_on_a_disk_that_hangs(tmp_path: Path) -> None:
     hung = tmp_path / "counts.json.new"
     os.mkfifo(hung)
-    made = Reports(lambda text: None)
+    made = TapReports(lambda text: None)
     made.note(executor(1), [status(3)])
 
     async def run() -> None:
@@ -49,7 +49,7 @@ def test_a_file_of_taps_on_a_disk_that_hangs(tmp_path: Path) -> None:
     path = tmp_path / "taps.toml"
     path.write_text(TOML)
     told: list[str] = []
-    watched = Watched(str(path), told.append)
+    watched = WatchedFile(str(path), told.append)
     path.unlink()
     os.mkfifo(path)
 
@@ -79,7 +79,7 @@ def test_a_bad_version_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "taps.toml"
     path.write_text(TOML)
     told: list[str] = []
-    watched = Watched(str(path), told.append)
+    watched = WatchedFile(str(path), told.append)
     path.write_text(TOML.replace("ops", "opps"))
 
     async def run() -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opstep_server.taps import config, docs, keys
+from opstep_server.taps import config, keys, tap_docs
 
 
 def test_the_page_is_up_to_date(root: Path) -> None:
-    assert (root / "docs" / "taps.md").read_text() == docs.markdown(), (
-        "write it again: python -m opstep_server.taps.docs > docs/taps.md"
+    assert (root / "docs" / "taps.md").read_text() == tap_docs.markdown(), (
+        "write it again: python -m opstep_server.taps.tap_docs > docs/taps.md"
     )
 
 
 def test_its_example_is_right() -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", docs.markdown(), re.DOTALL)
+    (text,) = re.findall(r"```toml\n(.*?)```", tap_docs.markdown(), re.DOTALL)
     assert [tap.name for tap in config.parse(text).taps] == ["convs", "gradient of fc_0.w"]
 
 

@@ -162,16 +162,25 @@ def test_two_users_get_their_own_records(tmp_path: Path) -> None:
             whole = pb.Tensor(dtype="FLOAT32", dims=[2], data=b"\0" * 4)
             extra = pb.TapExtra(record=2, tensor=whole, total_bytes=8)
             await executor.send(tap_records=records(1, [1, 2, 2], extras=[extra]))
-            await asyncio.sleep(0.1)
+            await executor.send(tap_request=pb.TapRequest(id=1, text="{}"))
+            await until(lambda: executor.answered)
+            # The hub has read all that, and what others send after it is on the disk.
+            other = Tapped(address, identity="other")
+            await other.connect()
+            await other.send(tap_source=source(1, first.uid))
+            await other.send(tap_source=source(2, second.uid))
+            await other.send(tap_records=records(1, [1, 2], step=[7, 8]))
+            await until(lambda: other.taken)
             assert executor.taken == []
             await executor.send(tap_piece=pb.TapPiece(batch=1, record=2, offset=4, data=b"\0" * 4))
             await until(lambda: executor.taken)
             assert executor.taken == [pb.TapsTaken(batch=1)]
-            assert [line["step"] for line in lines(tmp_path / "one")] == [0]
-            assert [line["step"] for line in lines(tmp_path / "two")] == [1, 2]
+            assert [line["step"] for line in lines(tmp_path / "one")] == [0, 7]
+            assert [line["step"] for line in lines(tmp_path / "two")] == [8, 1, 2]
             for user in users:
                 await user.close()
             await executor.close()
+            await other.close()
 
     asyncio.run(run())
 
@@ -226,7 +235,7 @@ def test_a_guest_has_taps_of_its_own(tmp_path: Path) -> None:
             await owner.set_taps(settings(tmp_path / "own"), who="ada")
             guest = Debugger(present=False)
             gone: list[str] = []
-            place = access.dialling(address)
+            place = access.dial_place(address)
             await guest.visit(place, gone.append)
             await until(lambda: guest.executors)
             statuses = await guest.set_taps(settings(tmp_path, TOML.replace("mine", "")), who="bob")

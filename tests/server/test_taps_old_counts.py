@@ -8,12 +8,12 @@ from pathlib import Path
 
 from fake_log import FakeLog
 
-from opstep_server.cli.log_once import told
-from opstep_server.model import Executor, ExecutorJoined, ExecutorLost, TapsChanged
-from opstep_server.taps.report.collect import collect
-from opstep_server.taps.reports import Reports
-from opstep_server.taps.view.counts import Counts, TapCount
-from opstep_server.taps.view.log import Log
+from opstep_server.cli.log.log_table import told
+from opstep_server.model import ExecutorJoined, ExecutorLost, ExecutorProcess, TapsChanged
+from opstep_server.taps.log_files.counts import Counts, TapCount
+from opstep_server.taps.log_files.tap_log import TapLog
+from opstep_server.taps.report.report_data import collect
+from opstep_server.taps.tap_reports import TapReports
 from opstep_server.wire import debug_pb2 as pb
 
 
@@ -23,7 +23,7 @@ def written(directory: Path, **content: object) -> None:
 
 
 def counts_of(directory: Path) -> list[Counts]:
-    log = Log(directory)
+    log = TapLog(directory)
     log.read_all()
     return [log.counts, collect(directory).counts]
 
@@ -41,7 +41,7 @@ def test_the_log_makes_old_counts_right_and_says_so(tmp_path: Path) -> None:
     for counts in counts_of(tmp_path):
         assert counts.total == TapCount(23, 20, 0, {"rate": 3})
         assert counts.old
-    reader = Log(tmp_path)
+    reader = TapLog(tmp_path)
     reader.read_all()
     assert any("is not counted yet" in line for line in told(reader))
     # One that ended in order knows better.
@@ -52,9 +52,9 @@ def test_the_log_makes_old_counts_right_and_says_so(tmp_path: Path) -> None:
 
 def test_counts_are_the_last_ones_only_at_an_orderly_end(tmp_path: Path) -> None:
     async def run() -> None:
-        reports = Reports(lambda text: None)
+        reports = TapReports(lambda text: None)
         hello = pb.Hello(pid=1, identity="a", host="there")
-        executor = Executor(1, None, hello)  # type: ignore[arg-type]
+        executor = ExecutorProcess(1, None, hello)  # type: ignore[arg-type]
         status = pb.TapStatus(uid="u", name="t", counts=pb.TapCounts(produced=3, delivered=3))
         reports.take(TapsChanged(executor, [status]))
         reports.write([str(tmp_path)])

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from opstep_server.model import ExecutorJoined, ExecutorLost, TapsChanged
-from opstep_server.taps import reports
-from opstep_server.taps.reports import Reports
+from opstep_server.taps import tap_reports
+from opstep_server.taps.tap_reports import TapReports
 from opstep_server.wire import debug_pb2 as pb
 
 
@@ -22,12 +22,12 @@ def status(produced: int = 0, message: str = "") -> pb.TapStatus:
     return pb.TapStatus(uid="u", name="convs", message=message, counts=counts)
 
 
-def later(made: Reports, seconds: float) -> None:
+def later(made: TapReports, seconds: float) -> None:
     made.poll(time.monotonic() + seconds)
 
 
 def test_processes_that_are_gone_count_on_without_being_known() -> None:
-    made = Reports(lambda text: None)
+    made = TapReports(lambda text: None)
     stays = executor(0)
     made.take(ExecutorJoined(stays))
     made.take(TapsChanged(stays, [status(1)]))
@@ -39,9 +39,9 @@ def test_processes_that_are_gone_count_on_without_being_known() -> None:
     made.take(TapsChanged(executor(5), [status(11)]))
     later(made, 1)
     assert len(made._known) == 1001
-    later(made, reports.GONE_SECONDS + 1)
-    assert len(made._known) == reports.MAX_GONE + 1
-    assert len(made._gone) == reports.MAX_GONE
+    later(made, tap_reports.GONE_SECONDS + 1)
+    assert len(made._known) == tap_reports.MAX_GONE + 1
+    assert len(made._gone) == tap_reports.MAX_GONE
     assert made.counts()["convs"]["produced"] == 10_002
     made.take(TapsChanged(stays, [status(2)]))
     assert made.counts()["convs"]["produced"] == 10_003
@@ -49,7 +49,7 @@ def test_processes_that_are_gone_count_on_without_being_known() -> None:
 
 def test_a_process_that_comes_back_goes_on_counting() -> None:
     told: list[str] = []
-    made = Reports(told.append)
+    made = TapReports(told.append)
     old, new = executor(1, "same"), executor(2, "same")
     made.take(ExecutorJoined(old))
     made.take(TapsChanged(old, [status(3)]))
@@ -61,23 +61,23 @@ def test_a_process_that_comes_back_goes_on_counting() -> None:
     assert not made._gone
     later(made, 0)
     assert told == []
-    later(made, reports.SETTLE_SECONDS + 1)
-    later(made, reports.SETTLE_SECONDS + 2)
+    later(made, tap_reports.SETTLE_SECONDS + 1)
+    later(made, tap_reports.SETTLE_SECONDS + 2)
     assert told == ["tap convs: it is bound to nothing"]
 
 
 def test_a_tap_that_always_says_something_else_is_not_heard_for_ever() -> None:
     told: list[str] = []
-    made = Reports(told.append)
+    made = TapReports(told.append)
     for number in range(1000):
         made.note(executor(1), [status(message=f"{number} of them")])
         later(made, 10 * number)
         later(made, 10 * number + 5)
-    assert len(told) == reports.MAX_TOLD
+    assert len(told) == tap_reports.MAX_TOLD
 
 
 def test_all_are_lost_when_nobody_has_one() -> None:
-    made = Reports(lambda text: None)
+    made = TapReports(lambda text: None)
     lost = status(3)
     lost.counts.delivered, lost.counts.sink = 0, 3
     made.take(TapsChanged(executor(0), [status()]))
@@ -90,7 +90,7 @@ def test_all_are_lost_when_nobody_has_one() -> None:
 
 def test_why_there_was_nothing_is_told_before_the_end() -> None:
     told: list[str] = []
-    made = Reports(told.append)
+    made = TapReports(told.append)
     made.take(TapsChanged(executor(0), [status(message="no op matches 'c'")]))
     over = status()
     over.ended = "its 0.3 s are over"

@@ -80,7 +80,7 @@ def test_ctrl_c_ends_a_count_of_steps(tmp_path: Path):
 
 def test_a_script_that_runs_no_ops_is_not_to_be_started_again(tmp_path: Path):
     script = tmp_path / "plain.py"
-    script.write_text("import time\nprint('waiting', flush=True)\ntime.sleep(60)\n")
+    script.write_text("import time\nprint('waiting', flush=True)\ntime.sleep(600)\n")
     with terminal(script=str(script), XDG_STATE_HOME=str(tmp_path)) as t:
         t.expect(r"\(opstep\)")
         t.type("run\r")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from scripted import session
 
-from opstep_server import hits, logs
+from opstep_server import hit_conditions, log_messages
 from opstep_server.model import (
     BreakpointSpec,
     DataWhere,
@@ -36,19 +36,19 @@ H = pb.HitCondition
     ],
 )
 def test_hit_conditions(text: str, op: H.Op, count: int) -> None:
-    assert hits.parse(text) == H(op=op, count=count)
+    assert hit_conditions.parse(text) == H(op=op, count=count)
 
 
 @pytest.mark.parametrize("text", ["", "x", "5 5", "=5", "=> 5", "-1", "1.5", "5 %", "٣"])
 def test_what_is_no_hit_condition(text: str) -> None:
     with pytest.raises(DebuggerError, match="is no hit condition: write a number"):
-        hits.parse(text)
+        hit_conditions.parse(text)
 
 
 @pytest.mark.parametrize("text", ["0", "== 0", "< 1", "<= 0", "%0"])
 def test_hit_conditions_that_never_hold(text: str) -> None:
     with pytest.raises(DebuggerError, match="never holds: visits are counted from 1"):
-        hits.parse(text)
+        hit_conditions.parse(text)
 
 
 def value(number: float) -> pb.LogPart:
@@ -56,7 +56,7 @@ def value(number: float) -> pb.LogPart:
 
 
 def test_pieces_of_a_message_and_their_text() -> None:
-    template = logs.parse("{{loss}} {loss.mean():.3f} at {w[0, :5]}{step}")
+    template = log_messages.parse("{{loss}} {loss.mean():.3f} at {w[0, :5]}{step}")
     kinds = [piece.WhichOneof("kind") for piece in template.pieces]
     assert kinds == ["text", "value", "text", "value", "value"]
     assert template.pieces[0].text == "{loss} "
@@ -73,14 +73,14 @@ def test_pieces_of_a_message_and_their_text() -> None:
 
 
 def test_a_colon_in_brackets_or_quotes_and_formats_that_do_not_fit() -> None:
-    assert logs.parse("{var('a:b}c'):>4}").formats == (">4",)
-    template = logs.parse("{x:d}")
+    assert log_messages.parse("{var('a:b}c'):>4}").formats == (">4",)
+    template = log_messages.parse("{x:d}")
     assert template.text([value(1.5)]) == "<'d' does not fit 1.5>"
     tensor = pb.Value(tensor=pb.Tensor(dtype="FLOAT32", dims=[2], data=b"\0\0\x80\x3f\0\0\0\x40"))
     assert template.text([pb.LogPart(value=tensor)]) == "float32[2] [1, 2]"
     one = pb.Value(tensor=pb.Tensor(dtype="FLOAT32", dims=[1, 1], data=b"\0\0\xc0\x3f"))
-    assert logs.parse("{x:.2f}").text([pb.LogPart(value=one)]) == "1.50"
-    assert logs.parse("{x}").text([pb.LogPart(value=one)]) == "1.5"
+    assert log_messages.parse("{x:.2f}").text([pb.LogPart(value=one)]) == "1.50"
+    assert log_messages.parse("{x}").text([pb.LogPart(value=one)]) == "1.5"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_colon_in_brackets_or_quotes_and_formats_that_do_not_fit() -> None:
 )
 def test_what_is_no_log_message(text: str, why: str) -> None:
     with pytest.raises(DebuggerError) as error:
-        logs.parse(text)
+        log_messages.parse(text)
     assert why in str(error.value)
 
 
@@ -153,7 +153,7 @@ def test_filters_that_cannot_be_used_are_told_here_and_there() -> None:
             executor.answers["set_exceptions"] = lambda c: {
                 "faults": pb.FaultStatuses(messages=["", "no such name"])
             }
-            problems = await s.debugger.set_exceptions(
+            problems = await s.debugger.set_faults(
                 [
                     FaultSpec("overflow", ops="decoder*", limit=1e4),
                     FaultSpec("nan", condition="maxx(out)"),

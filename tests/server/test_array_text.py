@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opstep_server.cli import arrays
+from opstep_server.cli.output import array_text
 from opstep_server.wire import program_pb2
 
 FLOAT32, INT32 = program_pb2.FLOAT32, program_pb2.INT32
@@ -16,15 +16,15 @@ FLOAT32, INT32 = program_pb2.FLOAT32, program_pb2.INT32
 )
 def test_rows_are_numpys(shape: tuple[int, ...]):
     array = np.arange(np.prod(shape)).reshape(shape)
-    tree = arrays.nested([str(element) for element in array.ravel()], shape)
-    shown = "\n".join(arrays.rows(tree, 60))
+    tree = array_text.nested([str(element) for element in array.ravel()], shape)
+    shown = "\n".join(array_text.rows(tree, 60))
     assert shown == np.array_str(array, max_line_width=60)
 
 
 def test_gaps_at_any_depth():
-    row = ["1", arrays.GAP, "10"]
-    assert arrays.rows([row, arrays.GAP, row], 80) == ["[[ 1  … 10]", " …", " [ 1  … 10]]"]
-    assert arrays.rows([[row], arrays.GAP, [row]], 80) == [
+    row = ["1", array_text.GAP, "10"]
+    assert array_text.rows([row, array_text.GAP, row], 80) == ["[[ 1  … 10]", " …", " [ 1  … 10]]"]
+    assert array_text.rows([[row], array_text.GAP, [row]], 80) == [
         "[[[ 1  … 10]]",
         " …",
         "",
@@ -45,7 +45,7 @@ def test_gaps_at_any_depth():
     ],
 )
 def test_floats_are_written_in_one_manner(elements: list[float], shown: list[str]):
-    assert arrays.texts(elements, FLOAT32) == shown
+    assert array_text.texts(elements, FLOAT32) == shown
 
 
 @pytest.mark.parametrize(
@@ -60,21 +60,21 @@ def test_floats_are_written_in_one_manner(elements: list[float], shown: list[str
         ("r", ["65", "-1"]),
     ],
 )
-def test_whole_numbers_in_each_format(form: arrays.Format, shown: list[str]):
-    assert arrays.texts([65, -1], INT32, form) == shown
+def test_whole_numbers_in_each_format(form: array_text.Format, shown: list[str]):
+    assert array_text.texts([65, -1], INT32, form) == shown
 
 
 def test_floats_in_each_format():
     third = float(np.float32(1 / 3))
-    assert arrays.texts([third], FLOAT32, "x") == ["0x3eaaaaab"]
-    assert arrays.texts([third], FLOAT32, "r") == ["0.33333334"]
-    assert arrays.texts([float("inf"), 2.75], FLOAT32, "d") == ["inf", "2"]
+    assert array_text.texts([third], FLOAT32, "x") == ["0x3eaaaaab"]
+    assert array_text.texts([third], FLOAT32, "r") == ["0.33333334"]
+    assert array_text.texts([float("inf"), 2.75], FLOAT32, "d") == ["inf", "2"]
 
 
 def test_a_number_that_stands_alone():
     third = float(np.float32(1 / 3))
-    assert arrays.scalar(third, "x", FLOAT32) == "0x3eaaaaab"
-    assert len(arrays.scalar(-1.5, "b", FLOAT32)) == 32
-    assert arrays.scalar(-1.5, "b", FLOAT32).startswith("1011111111")
-    assert arrays.scalar(10, "x", program_pb2.INT64) == "0xa"
-    assert arrays.scalar(10, "b", program_pb2.INT64) == "0b1010"
+    assert array_text.scalar(third, "x", FLOAT32) == "0x3eaaaaab"
+    assert len(array_text.scalar(-1.5, "b", FLOAT32)) == 32
+    assert array_text.scalar(-1.5, "b", FLOAT32).startswith("1011111111")
+    assert array_text.scalar(10, "x", program_pb2.INT64) == "0xa"
+    assert array_text.scalar(10, "b", program_pb2.INT64) == "0b1010"

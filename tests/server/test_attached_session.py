@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from patience import SECONDS
 from scripted import ScriptedExecutor
 
-from opstep_server import doorbell, process
-from opstep_server.cli import ps
-from opstep_server.cli.attached import AttachedSession
-from opstep_server.cli.screen import Screen
-from opstep_server.cli.shell import Shell
+from opstep_server import doorbell, script_process
+from opstep_server.cli.app import process_list
+from opstep_server.cli.input.shell import Shell
+from opstep_server.cli.output.screen import Screen
+from opstep_server.cli.sessions.attached_session import ProcessSession
 from opstep_server.debugger import Debugger, DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
@@ -26,7 +27,7 @@ PROGRAM = pb.ProgramEvent(program=1, name="main", version=1, op_count=3, block_c
 
 class Attached:
     def __init__(self, pid: int) -> None:
-        self.session = AttachedSession(Debugger(), pid, Screen(colour=False), batch=False)
+        self.session = ProcessSession(Debugger(), pid, Screen(colour=False), batch=False)
         self.shell = Shell(self.session)
         self.executor: ScriptedExecutor
 
@@ -38,10 +39,12 @@ class Attached:
 
 @asynccontextmanager
 async def attached(
-    monkeypatch: pytest.MonkeyPatch, pid: int, *, program_after: float | None = 0, **hello: Any
+    monkeypatch: pytest.MonkeyPatch, pid: int, *, program: bool = True, **hello: Any
 ) -> AsyncIterator[Attached]:
-    """The process tells of its program so many seconds after it came, or never."""
+    """The process tells of its program a while after it came, or never."""
     there = Attached(pid)
+    wait = SECONDS if program else 0.05
+    monkeypatch.setattr("opstep_server.cli.sessions.attached_session.PROGRAM_SECONDS", wait)
 
     async def ring(pid: int, address: str) -> None:
         there.executor = ScriptedExecutor(address, pid=pid)
@@ -52,8 +55,8 @@ async def attached(
     attaching = asyncio.create_task(there.session.begin())
     while not there.session.running:
         await asyncio.sleep(0.01)
-    if program_after is not None:
-        await asyncio.sleep(program_after)
+    if program:
+        assert not attaching.done()
         await there.executor.send(program=PROGRAM)
     await attaching
     try:
@@ -65,7 +68,7 @@ async def attached(
 
 def test_the_first_command_knows_the_programs(monkeypatch: Any, capsys: Any) -> None:
     async def run() -> None:
-        async with attached(monkeypatch, os.getpid(), program_after=0.3) as there:
+        async with attached(monkeypatch, os.getpid()) as there:
             assert await there.shell.execute("info programs")
 
     asyncio.run(run())
@@ -76,10 +79,8 @@ def test_the_first_command_knows_the_programs(monkeypatch: Any, capsys: Any) -> 
 
 
 def test_one_that_runs_nothing_is_not_to_be_started(monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setattr("opstep_server.cli.attached.PROGRAM_SECONDS", 0.05)
-
     async def run() -> None:
-        async with attached(monkeypatch, os.getpid(), program_after=None) as there:
+        async with attached(monkeypatch, os.getpid(), program=False) as there:
             for command in ("info programs", "info threads", "where", "run"):
                 assert not await there.shell.execute(command)
 
@@ -116,7 +117,7 @@ def test_after_the_process_has_ended_or_left(monkeypatch: Any, capsys: Any, ende
             if ended:
                 child.kill()
                 # Nobody has waited for it: it has ended nevertheless.
-                while process.alive(child.pid):
+                while script_process.alive(child.pid):
                     await asyncio.sleep(0.01)
             await there.lost()
             for command in commands:
@@ -164,5 +165,5 @@ def test_there_is_no_such_process() -> None:
     [(True, "unix:/x", "yes"), (False, "unix:/x", "server"), (False, "", "no")],
 )
 def test_ps_tells_who_has_a_process(is_attached: bool, server: str, shown: str) -> None:
-    row = ps._row(doorbell.Running(7, ("train.py",), "full", is_attached, server))
+    row = process_list._row(doorbell.Running(7, ("train.py",), "full", is_attached, server))
     assert row == ("7", "full", shown, "train.py")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opstep_server.cli import slabs
+from opstep_server import tensor_parts
 
 
 @pytest.mark.parametrize("most", [1, 4, 7, 24, 1000])
@@ -13,10 +13,10 @@ from opstep_server.cli import slabs
 def test_parts_are_the_whole(shape: tuple[int, ...], most: int):
     x = np.arange(int(np.prod(shape))).reshape(shape)
     seen: list[int] = []
-    for slab in slabs.of("x", shape, most):
-        part = eval(slab.text, {"x": x})
-        assert list(part.shape) == slab.dims and part.size <= max(most, 1)
+    for each in tensor_parts.parts(shape, most):
+        part = eval(each.cut("x"), {"x": x})
+        assert list(part.shape) == each.dims and part.size <= max(most, 1)
         for flat, element in enumerate(part.ravel()):
-            assert x[tuple(slab.position(flat))] == element
+            assert x[tuple(each.position(flat))] == element
         seen += part.ravel().tolist()
     assert seen == x.ravel().tolist()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from opstep_server.cli.commands import find
-from opstep_server.cli.launched import LaunchedSession
-from opstep_server.cli.screen import Screen
+from opstep_server.cli.commands.command_table import find
+from opstep_server.cli.output.screen import Screen
+from opstep_server.cli.sessions.launched_session import LaunchedSession
 from opstep_server.debugger import BreakpointSpec, Debugger, DebuggerError, FaultSpec, LaunchTarget
 
 COMMANDS = [
@@ -58,7 +58,7 @@ async def run(session: LaunchedSession, *commands: str) -> None:
 
 
 def all_of(session: LaunchedSession) -> tuple[list[BreakpointSpec], list[FaultSpec]]:
-    return [state.spec for state in session.debugger.breakpoints], session.catches.specs()
+    return [state.spec for state in session.debugger.breakpoints], session.faults.specs()
 
 
 @pytest.mark.parametrize("word", ["restore", "source"])

@@ -8,42 +8,42 @@ import numpy as np
 import pytest
 
 from opstep_server import npy
-from opstep_server.cli import heat, tensors
+from opstep_server.cli.commands import heat_map, tensor_commands
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 NAN, INF = float("nan"), float("inf")
 
 
 def test_zero_is_in_the_middle_of_values_of_both_signs():
-    scale = heat._Scale(-1.0, 4.0)
+    scale = heat_map._Scale(-1.0, 4.0)
     assert (scale.low, scale.high) == (-4.0, 4.0)
     assert scale.colour(0.0) == "#f7f7f7"
     assert scale.colour(-4.0) == "#053061" and scale.colour(4.0) == "#67001f"
 
 
 def test_values_of_one_sign_use_the_whole_range():
-    scale = heat._Scale(2.0, 3.0)
+    scale = heat_map._Scale(2.0, 3.0)
     assert scale.colour(2.0) == "#440154" and scale.colour(3.0) == "#fde725"
-    assert heat._letters([2.0, 2.5, 3.0], scale) == "| +@|"
+    assert heat_map._letters([2.0, 2.5, 3.0], scale) == "| +@|"
 
 
 def test_what_is_no_number_stands_out():
-    scale = heat._Scale(0.0, 1.0)
-    assert heat._letters([NAN, 1.0, -INF], scale) == "|?@!|"
-    (nan, one, inf) = heat._colours([NAN, 1.0, -INF], scale)
+    scale = heat_map._Scale(0.0, 1.0)
+    assert heat_map._letters([NAN, 1.0, -INF], scale) == "|?@!|"
+    (nan, one, inf) = heat_map._colours([NAN, 1.0, -INF], scale)
     assert nan == ("bold red reverse", "??") and inf == ("bold red reverse", "!!")
     assert one == ("on #fde725", "  ")
 
 
 def test_equal_values_are_no_division_by_zero():
-    assert heat._letters([5.0, 5.0], heat._Scale(5.0, 5.0)) == "|++|"
+    assert heat_map._letters([5.0, 5.0], heat_map._Scale(5.0, 5.0)) == "|++|"
 
 
 def test_a_bar_is_never_longer_than_its_room_nor_nothing_for_something():
-    assert tensors.bar(1.0, 10) == "█" * 10
-    assert tensors.bar(0.5, 3) == "█▌"
-    assert tensors.bar(1e-9, 10) == "▏"
-    assert tensors.bar(0.0, 10) == ""
+    assert tensor_commands.bar(1.0, 10) == "█" * 10
+    assert tensor_commands.bar(0.5, 3) == "█▌"
+    assert tensor_commands.bar(1e-9, 10) == "▏"
+    assert tensor_commands.bar(0.0, 10) == ""
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 4), (1, 2, 3, 4, 5)])

@@ -8,7 +8,7 @@ import sys
 import pytest
 from patience import SECONDS
 
-from opstep_server import eager
+from opstep_server import inline_tasks
 
 
 def test_one_that_never_waits_is_over_and_has_no_task():
@@ -18,7 +18,7 @@ def test_one_that_never_waits_is_over_and_has_no_task():
         async def work() -> None:
             done.append(1)
 
-        assert eager.start(work()) is None
+        assert inline_tasks.start(work()) is None
         assert done == [1]
         assert len(asyncio.all_tasks()) == 1
 
@@ -36,7 +36,7 @@ def test_one_that_waits_goes_on_by_itself():
             await asyncio.sleep(0)
             seen.append(await asyncio.wait_for(asyncio.sleep(0.001, "slept"), SECONDS))
 
-        task = eager.start(work())
+        task = inline_tasks.start(work())
         assert task is not None
         assert seen == ["begun"]
         future.set_result("told")
@@ -58,7 +58,7 @@ def test_a_cancelled_one_may_clean_up_and_wait_for_it():
                 seen.append("cleaned up")
                 raise
 
-        task = eager.start(work())
+        task = inline_tasks.start(work())
         assert task is not None
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -76,8 +76,8 @@ def test_errors_come_out_before_and_after_the_first_wait():
             raise ValueError("wrong")
 
         with pytest.raises(ValueError, match="wrong"):
-            eager.start(work(0))
-        task = eager.start(work(0.001))
+            inline_tasks.start(work(0))
+        task = inline_tasks.start(work(0.001))
         assert task is not None
         with pytest.raises(ValueError, match="wrong"):
             await task
@@ -96,7 +96,7 @@ def test_an_error_that_it_waits_for_can_be_caught():
             except ValueError as error:
                 seen.append(str(error))
 
-        task = eager.start(work())
+        task = inline_tasks.start(work())
         assert task is not None
         future.set_exception(ValueError("told"))
         await task
@@ -108,7 +108,7 @@ def test_an_error_that_it_waits_for_can_be_caught():
 def test_who_waits_for_an_answer_goes_on_inside_who_brings_it():
     async def run() -> None:
         seen: list[object] = []
-        answers: list[eager.Answer[str]] = [eager.Answer(), eager.Answer()]
+        answers: list[inline_tasks.Answer[str]] = [inline_tasks.Answer(), inline_tasks.Answer()]
 
         async def work() -> None:
             for answer in answers:
@@ -116,7 +116,7 @@ def test_who_waits_for_an_answer_goes_on_inside_who_brings_it():
             await asyncio.sleep(0)
             seen.append("slept")
 
-        assert eager.start(work()) is not None
+        assert inline_tasks.start(work()) is not None
         for answer, text in zip(answers, ("one", "two"), strict=True):
             answer.set_result(text)
             answer.go_on()
@@ -131,7 +131,7 @@ def test_who_waits_for_an_answer_goes_on_inside_who_brings_it():
 
 def test_an_answer_can_be_awaited_by_a_task_too():
     async def run() -> None:
-        answer: eager.Answer[int] = eager.Answer()
+        answer: inline_tasks.Answer[int] = inline_tasks.Answer()
         asyncio.get_running_loop().call_soon(answer.set_result, 7)
         assert await asyncio.wait_for(answer, SECONDS) == 7
 
@@ -145,11 +145,11 @@ def test_one_that_waits_for_an_answer_can_be_cancelled(alone: bool):
 
         async def work() -> None:
             try:
-                await eager.Answer()
+                await inline_tasks.Answer()
             finally:
                 seen.append("cancelled")
 
-        started = eager.start(work(), alone=alone)
+        started = inline_tasks.start(work(), alone=alone)
         assert started is not None
         started.cancel()
         await asyncio.sleep(0)
@@ -167,7 +167,7 @@ def test_one_alone_waits_for_futures_without_a_task():
                 await asyncio.sleep(second)
                 seen.append(1)
 
-        assert eager.start(work(), alone=True) is not None
+        assert inline_tasks.start(work(), alone=True) is not None
         assert len(asyncio.all_tasks()) == 1
         while len(seen) < 3:
             await asyncio.sleep(0.001)
@@ -179,13 +179,13 @@ def test_its_error_does_not_hit_who_brings_the_answer():
     async def run() -> None:
         told: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what))
-        answer: eager.Answer[None] = eager.Answer()
+        answer: inline_tasks.Answer[None] = inline_tasks.Answer()
 
         async def work() -> None:
             await answer
             raise ValueError("wrong")
 
-        assert eager.start(work(), alone=True) is not None
+        assert inline_tasks.start(work(), alone=True) is not None
         answer.set_result(None)
         answer.go_on()
         assert len(told) == 1

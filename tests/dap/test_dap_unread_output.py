@@ -8,12 +8,12 @@ import json
 import pytest
 
 from opstep_server.connection import Connection
-from opstep_server.dap.events import EventTranslator
-from opstep_server.dap.outbox import MAX_UNREAD
-from opstep_server.dap.session import Session
+from opstep_server.dap.adapter_session import AdapterSession
+from opstep_server.dap.event_translator import EventTranslator
+from opstep_server.dap.protocol.outbox import MAX_UNREAD
 from opstep_server.debugger import (
-    Executor,
     ExecutorLost,
+    ExecutorProcess,
     Logged,
     ProcessExited,
     StoppedEvent,
@@ -38,7 +38,7 @@ class Sink:
 def test_log_messages_that_nobody_reads_are_counted() -> None:
     async def run() -> None:
         sink = Sink()
-        take = EventTranslator(Session(sink))
+        take = EventTranslator(AdapterSession(sink))
         take(Logged(None, "first", 0))
         sink.unread = MAX_UNREAD + 1
         for _ in range(5):
@@ -58,12 +58,12 @@ def test_log_messages_that_nobody_reads_are_counted() -> None:
 def test_the_count_is_told_when_something_ends_also_to_one_who_is_behind(end: str) -> None:
     async def run() -> None:
         sink = Sink()
-        session = Session(sink)
+        session = AdapterSession(sink)
         sink.unread = MAX_UNREAD + 1
         for point in (1, 2, 2):
             session.events(Logged(None, "unread", point))
         hello = pb.Hello(pid=1)
-        executor = Executor(1, Connection(hello, None, (), None), hello)  # type: ignore[arg-type]
+        executor = ExecutorProcess(1, Connection(hello, None, (), None), hello)  # type: ignore[arg-type]
         if end == "process":
             session.events(ProcessExited(0))
         elif end == "executor":

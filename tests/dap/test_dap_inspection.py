@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from harness import Failure, Session
+
+from opstep_server.dap.protocol import progress
 
 Json = dict[str, Any]
 
@@ -176,6 +180,28 @@ def test_slow_looking_shows_progress_and_can_be_given_up(session: Session) -> No
     with pytest.raises(Failure, match="cancelled"):
         session.response(seq)
     assert session.event("progressEnd")["progressId"] == started["progressId"]
-    # What is quick shows none.
-    session.evaluate("x", frame)
-    session.no_event("progressStart", 1.0)
+
+
+class Asked(NamedTuple):
+    command: str
+    seq: int
+
+
+def test_what_is_quick_shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "START_SECONDS", 0)
+    told: list[str] = []
+
+    async def run() -> None:
+        outbox = SimpleNamespace(event=lambda name, body: told.append(name))
+        shown = progress.Progress(SimpleNamespace(outbox=outbox))  # type: ignore[arg-type]
+        quick, slow = (Asked("evaluate", seq) for seq in (1, 2))
+        shown.begin(quick)  # type: ignore[arg-type]
+        shown.end(quick)  # type: ignore[arg-type]
+        shown.begin(slow)  # type: ignore[arg-type]
+        while not told:
+            await asyncio.sleep(0)
+        assert shown.find("progress 1") is slow
+        shown.end(slow)  # type: ignore[arg-type]
+
+    asyncio.run(run())
+    assert told == ["progressStart", "progressEnd"]

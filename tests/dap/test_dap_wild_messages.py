@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from patience import SECONDS
 
-from opstep_server.dap.session import Session
+from opstep_server.dap.adapter_session import AdapterSession
 from opstep_server.debugger import Debugger
 
 Json = dict[str, Any]
 
-MESSAGES = 100_000
+MESSAGES = 30_000
 # Sent in one go; behind each the client waits for an answer.
 BATCH = 200
 # Ends of a session or of a program take a process each, and steps give up all looking around: how
@@ -46,7 +46,7 @@ class Client:
         self._news = asyncio.Event()
         self._seq = 10**6
         self.debugger = Debugger()
-        self.session = Session(self, self.debugger)
+        self.session = AdapterSession(self, self.debugger)
         self.served = asyncio.create_task(self.session.serve())
 
     def write(self, data: bytes) -> None:

@@ -12,8 +12,8 @@ import pytest
 from patience import SECONDS
 
 from opstep_server.access import Address, Endpoint
-from opstep_server.dap import listening
-from opstep_server.dap.listening import Listening
+from opstep_server.dap.server import socket_server
+from opstep_server.dap.server.socket_server import SocketServer
 from opstep_server.debugger import Debugger, DebuggerError
 
 TOKEN = "a-token-that-is-long-enough"
@@ -33,16 +33,16 @@ async def read_one(reader: asyncio.StreamReader) -> dict[str, object]:
 
 def test_tcp_answers_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[asyncio.Transport] = []
-    session = listening.Session
+    session = socket_server.AdapterSession
 
     def spy(transport: asyncio.Transport, *rest: object) -> object:
         made.append(transport)
         return session(transport, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(listening, "Session", spy)
+    monkeypatch.setattr(socket_server, "AdapterSession", spy)
 
     async def run() -> None:
-        server = Listening(Endpoint(Address(host="127.0.0.1"), token=TOKEN), Debugger)
+        server = SocketServer(Endpoint(Address(host="127.0.0.1"), token=TOKEN), Debugger)
         host, port = (await server.start()).split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(initialize(opstepToken=TOKEN))
@@ -58,10 +58,10 @@ def test_tcp_answers_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whoever_does_not_show_the_token_in_time_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listening, "TOKEN_SECONDS", 0.2)
+    monkeypatch.setattr(socket_server, "TOKEN_SECONDS", 0.2)
 
     async def run() -> None:
-        server = Listening(Endpoint(Address(host="127.0.0.1"), token=TOKEN), Debugger)
+        server = SocketServer(Endpoint(Address(host="127.0.0.1"), token=TOKEN), Debugger)
         host, port = (await server.start()).split(":")
         for said in (b"", b"Content-Length: 10", initialize(opstepToken=TOKEN)[:-1]):
             reader, writer = await asyncio.open_connection(host, int(port))
@@ -78,7 +78,7 @@ def test_a_unix_socket_is_its_owners_and_goes_away(tmp_path: Path) -> None:
 
     async def run() -> None:
         for _ in range(2):  # The second time in the place of what a killed server left.
-            server = Listening(Endpoint(Address(path=str(path))), Debugger)
+            server = SocketServer(Endpoint(Address(path=str(path))), Debugger)
             await server.start()
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             reader, writer = await asyncio.open_unix_connection(str(path))
@@ -96,7 +96,7 @@ def test_a_place_that_is_taken_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
 
     async def run() -> None:
-        server = Listening(Endpoint(Address(path=str(tmp_path / "file"))), Debugger)
+        server = SocketServer(Endpoint(Address(path=str(tmp_path / "file"))), Debugger)
         with pytest.raises(DebuggerError, match="cannot listen at"):
             await server.start()
 

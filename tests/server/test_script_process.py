@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import wait_until
+from patience import SECONDS, wait_until
 from scripted import Session, session
 
 from opstep_server.debugger import DebuggerError, LaunchTarget, Output, ProcessExited
@@ -91,9 +91,12 @@ def test_what_cannot_be_started_is_one_sentence(tmp_path: Path):
     ("ignore", "code"), [("", -signal.SIGTERM), ("signal.SIG_IGN", -signal.SIGKILL)]
 )
 def test_terminate(tmp_path: Path, ignore: str, code: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("opstep_server.process.KILL_AFTER_SECONDS", 0.3)
+    # What ends by itself has all the time that it needs.
+    monkeypatch.setattr(
+        "opstep_server.script_process.KILL_AFTER_SECONDS", 0.1 if ignore else SECONDS
+    )
     setup = f"signal.signal(signal.SIGTERM, {ignore})" if ignore else ""
-    text = f"import signal, time\n{setup}\nprint('up')\ntime.sleep(60)"
+    text = f"import signal, time\n{setup}\nprint('up')\ntime.sleep(600)"
 
     async def run() -> None:
         async with session() as s:
@@ -124,7 +127,7 @@ from opstep_server.debugger import Debugger, LaunchTarget
 async def main():
     await Debugger().launch(LaunchTarget({script(tmp_path, text)!r}))
     print("launched", flush=True)
-    await asyncio.sleep(60)
+    await asyncio.sleep(600)
 asyncio.run(main())
 """
     debugger = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)

@@ -105,7 +105,7 @@ def test_what_a_process_asked_for_goes_when_it_has_ended(
     asyncio.run(run())
 
 
-def stays_here(hub: hubs.Hub) -> hubs.Executor:
+def stays_here(hub: hubs.Hub) -> hubs.ExecutorProcess:
     (executor,) = hub.roster.executors
     return executor
 
@@ -123,7 +123,13 @@ def test_a_process_that_comes_back_finds_what_it_asked_for(
             uid = await ask(executor, tmp_path, ops="a*", to="logs")
             await executor.close()
             await until(lambda: not hub.roster.executors)
-            await asyncio.sleep(0.1)
+            # One that ended later is forgotten meanwhile.
+            ended = Tapped(address, pid=2, identity="ended")
+            await ended.connect()
+            await ask(ended, tmp_path, ops="b*", to="of 2")
+            assert len(sinks()) == 2
+            await ended.goodbye()
+            await until(lambda: len(sinks()) == 1)
             again = Tapped(address)
             assert [tap.uid for tap in (await again.connect()).taps.taps] == [uid]
             await again.send(tap_source=source(1, uid, name="a*"))

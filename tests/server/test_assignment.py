@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opstep_server import expr, targets
+from opstep_server import assignment, expr
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from opstep_server import expr, targets
     ],
 )
 def test_assignments(text: str, parts: tuple[str, str] | None) -> None:
-    assert targets.assignment(text) == parts
+    assert assignment.assignment(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_assignments(text: str, parts: tuple[str, str] | None) -> None:
     ],
 )
 def test_the_variable_of_a_place(text: str, variable: str) -> None:
-    assert targets.root(expr.parse(text)) == variable
+    assert assignment.root(expr.parse(text)) == variable
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_the_variable_of_a_place(text: str, variable: str) -> None:
     ],
 )
 def test_what_only_names_something(text: str, plain: bool) -> None:
-    assert targets.is_plain(expr.parse(text)) is plain
+    assert assignment.is_plain(expr.parse(text)) is plain
