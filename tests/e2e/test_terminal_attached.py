@@ -30,7 +30,7 @@ def test_ctrl_c_then_leave_and_come_back(tmp_path: Path):
     state = {"XDG_STATE_HOME": str(tmp_path)}
     with Script(tmp_path).ready() as script:
         with terminal(command="attach", script=str(script.pid), **state) as t:
-            t.expect(r"attached to process \d+ .*'pause' stops it")
+            t.expect(r"attached to process \d+ (?s:.*)'pause' stops it")
             t.expect(r"\(opstep\)")
             t.type("continue\r")
             t.expect(r"\(opstep\) continue\r+\n")

@@ -70,9 +70,14 @@ class Terminal:
         self._descriptor = -1
 
     def expect(self, pattern: str, seconds: float = SECONDS) -> str:
-        """Reads until the pattern came, colours and cursor movements taken out."""
-        self._until(lambda: re.search(pattern, self._pending) is not None, pattern, seconds)
-        found = re.search(pattern, self._pending)
+        """Reads until the pattern came, colours and cursor movements taken out.
+
+        Where a line wraps depends on names of folders and numbers of processes: a space in the
+        pattern is any white space.
+        """
+        wanted = re.compile(re.sub(r" (?![*+?{])", r"\\s+", pattern))
+        self._until(lambda: wanted.search(self._pending) is not None, pattern, seconds)
+        found = wanted.search(self._pending)
         assert found is not None
         self._pending = self._pending[found.end() :]
         return found[0]
