@@ -95,7 +95,7 @@ test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real
 FUZZ_SECONDS ?= 60
 fuzz: build $(STAMPS)/extra-test ## Each fuzz for FUZZ_SECONDS (60)
 	@for each in programs edits names counted tap_kills tap_files dap_stream hostile_server; do \
-	  echo "== $$each"; $(PY) tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS); \
+	  echo "== $$each"; PYTHONPATH=tests $(PY) -m fuzz.$$each --seconds $(FUZZ_SECONDS); \
 	done
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code

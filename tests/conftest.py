@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import patience
 import pytest
+
+from harness.dap_client import patience
 
 ROOT = Path(__file__).parents[1]
 RUNTIME = pytest.StashKey[str]()

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from modes import bits, line_by_line, same
 
 import opstep
+from harness import markers
+from harness.modes import bits, line_by_line, same
 from opstep import imperative, layers
 
 X = np.array([[1, 2, -3], [4, 5, 6]], np.float32)
@@ -26,8 +27,7 @@ count = 0
 
 def line_of(marked: str) -> str:
     """`(file.py:7)` of the one line of this file that ends with that comment."""
-    lines = Path(__file__).read_text().splitlines()
-    (number,) = (n for n, line in enumerate(lines, 1) if line.endswith(f"# @{marked}"))
+    number = markers.line_of(__file__, marked)
     return re.escape(f"({Path(__file__).name}:{number})")
 
 

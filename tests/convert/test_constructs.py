@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from modes import bits, line_by_line, op_types, same
 
 import opstep
+from harness.modes import bits, line_by_line, op_types, same
 from opstep import imperative, layers
 
 X = np.array([2, 9, -4], np.float32)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from modes import bits, line_by_line
 
 import opstep
+from harness.modes import bits, line_by_line
 from opstep import imperative, layers
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)

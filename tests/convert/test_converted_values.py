@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from modes import line_by_line, same
 
 import opstep
+from harness.modes import line_by_line, same
 
 X = np.array([1, 2, 3], np.float32)
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3) - 3

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from modes import bits, line_by_line, op_types
 
 import opstep
+from harness.markers import line_of
+from harness.modes import bits, line_by_line, op_types
 from opstep import imperative, layers
 
 X = np.array([2, 9, -4], np.float32)
@@ -28,8 +29,7 @@ def halved(x: Any, limit: float = 1.0) -> Any:
 
 
 def line(marker: str) -> int:
-    lines = Path(__file__).read_text().splitlines()
-    return next(n for n, text in enumerate(lines, 1) if text.endswith(f"# @{marker}"))
+    return line_of(__file__, marker)
 
 
 class Net(imperative.Layer):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness import Session, marker
+
+from harness.dap_client import Session
+from harness.markers import line_of
 
 
 def test_hit_counts_and_data_breakpoints(script: Path) -> None:
@@ -59,7 +61,7 @@ def test_where_a_data_breakpoint_can_be_set(script: Path) -> None:
 
 
 def test_a_log_point_writes_and_does_not_stop(script: Path) -> None:
-    line = marker(script, "matmul")
+    line = line_of(script, "matmul")
     with Session() as session:
         session.start(script, lines={str(script): [{"line": line, "logMessage": "a batch"}]})
         written = session.event("output", lambda body: "a batch" in body["output"])
@@ -70,7 +72,7 @@ def test_a_log_point_writes_and_does_not_stop(script: Path) -> None:
 
 
 def test_a_line_comes_before_other_reasons(script: Path) -> None:
-    line = marker(script, "matmul")
+    line = line_of(script, "matmul")
     with Session() as session:
         answers = session.start(
             script, lines={str(script): [{"line": line}]}, functions=[{"name": "matmul"}]

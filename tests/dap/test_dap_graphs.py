@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import Session, marker
+from harness.dap_client import Session
+from harness.markers import line_of
 
 
 def test_a_program_as_a_graph(script: Path) -> None:
@@ -23,7 +24,7 @@ def test_a_program_as_a_graph(script: Path) -> None:
         assert [op["listingLine"] for op in graph["ops"]] == [1, 2, 3]
         assert (loop["block"], log["block"]) == (0, 1)
         assert log["outputs"][0]["type"] == "float32[?]"
-        lines = [marker(script, "log"), marker(script, "caller")]
+        lines = [line_of(script, "log"), line_of(script, "caller")]
         assert log["stack"] == [{"path": str(script), "line": line} for line in lines]
         assert session.top(thread)["instructionPointerReference"] == matmul["instructionReference"]
         failure = session.fails("opstepGraph", {"program": "7:7"})

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from harness import Failure, Session
 
+from harness.dap_client import Failure, Session
 from opstep_server.dap.protocol import progress
 
 Json = dict[str, Any]

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Failure, Session, marker
-from patience import SECONDS
+
+from harness.dap_client import Failure, Session
+from harness.markers import line_of
+from harness.patience import SECONDS
 
 Json = dict[str, Any]
 
@@ -208,7 +210,7 @@ def test_a_module_is_launched(script: Path) -> None:
 
 
 def test_a_restart_keeps_breakpoints_and_takes_new_arguments(script: Path) -> None:
-    line = marker(script, "matmul")
+    line = line_of(script, "matmul")
     with Session() as session:
         (answer,) = session.start(script, lines={str(script): [{"line": line}]}, stopOnEntry=True)
         first = session.event("process")["systemProcessId"]

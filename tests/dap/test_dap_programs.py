@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import Session, marker
+from harness.dap_client import Session
+from harness.markers import line_of
 
 
 def test_programs_are_modules(script: Path) -> None:
@@ -42,7 +43,7 @@ def test_instructions_are_the_listings_ops(script: Path) -> None:
         assert rows[3]["instruction"] == "while while_0 { block 1 }"
         assert rows[4]["instruction"] == "log"
         assert rows[4]["location"]["path"] == str(script)
-        assert rows[4]["line"] == marker(script, "log")
+        assert rows[4]["line"] == line_of(script, "log")
         # Pages fit together.
         arguments = {"memoryReference": rows[2]["address"], "instructionCount": 2, "offset": 0}
         assert session.request("disassemble", arguments)["instructions"] == rows[2:4]

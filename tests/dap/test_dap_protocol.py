@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Failure, Session
+
+from harness.dap_client import Failure, Session
+from harness.markers import line_of
 
 HELLO = {"adapterID": "opstep"}
 
@@ -44,9 +46,7 @@ def test_both_orders_of_launch_work(script: Path, order: str) -> None:
 def test_gradients_said_after_the_breakpoints_keep_their_ids(script: Path) -> None:
     with Session() as session:
         session.initialize()
-        line = next(
-            n for n, text in enumerate(script.read_text().splitlines(), 1) if "# @log" in text
-        )
+        line = line_of(script, "log")
         source = {"path": str(script)}
         body = session.request(
             "setBreakpoints", {"source": source, "breakpoints": [{"line": line}]}

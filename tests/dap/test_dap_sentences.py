@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from harness import Session
 
+from harness.dap_client import Session
 from opstep_server.dap import adapter_session as adapter
 from opstep_server.dap.protocol.request_rules import When
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness import Session, marker
-from schema import capability_names
+
+from harness.dap_client import Session
+from harness.dap_schema import capability_names
+from harness.markers import line_of
 
 CAPABILITIES = {
     "supportTerminateDebuggee",
@@ -51,7 +53,7 @@ def test_capabilities_are_the_schemas_and_have_their_requests(script: Path) -> N
 
 
 def test_a_line_breakpoint_binds_and_stops(script: Path) -> None:
-    line = marker(script, "log")
+    line = line_of(script, "log")
     with Session() as session:
         (answer,) = session.start(script, "--exit", "3", lines={str(script): [{"line": line}]})
         assert answer["verified"] is False
@@ -72,7 +74,7 @@ def test_a_line_breakpoint_binds_and_stops(script: Path) -> None:
             "main",
         ]
         assert (frames[0]["source"]["path"], frames[0]["line"]) == (str(script), line)
-        assert frames[1]["line"] == marker(script, "caller")
+        assert frames[1]["line"] == line_of(script, "caller")
         assert frames[4]["presentationHint"] == "label"
         # Taken away again, it lets the script go on to its end.
         source = {"path": str(script)}
@@ -229,7 +231,7 @@ def test_a_nan_stop_tells_what_happened(script: Path) -> None:
         assert session.top(stop["threadId"])["name"].endswith("(has run)")
         info = session.request("exceptionInfo", {"threadId": stop["threadId"]})
         assert (info["exceptionId"], info["breakMode"]) == ("nan", "always")
-        assert f"line {marker(script, 'log')}" in info["details"]["stackTrace"]
+        assert f"line {line_of(script, 'log')}" in info["details"]["stackTrace"]
         session.request("next", {"threadId": stop["threadId"]})
         session.stopped("step")
         assert session.fails("exceptionInfo", {"threadId": stop["threadId"]}).sentence
@@ -287,7 +289,7 @@ def test_breakpoint_locations_and_loaded_sources(script: Path) -> None:
     with Session() as session:
         session.start(script, stopOnEntry=True)
         session.stopped("entry")
-        lines = [marker(script, name) for name in ("matmul", "while", "log", "caller")]
+        lines = [line_of(script, name) for name in ("matmul", "while", "log", "caller")]
         arguments = {"source": {"path": str(script)}, "line": 1, "endLine": 10_000}
         found = session.request("breakpointLocations", arguments)["breakpoints"]
         assert found == [{"line": line} for line in lines]

@@ -7,8 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from harness import Session
-from patience import wait_until
+
+from harness.dap_client import Session
+from harness.patience import wait_until
 
 
 def gone(pid: int) -> bool:

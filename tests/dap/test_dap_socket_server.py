@@ -9,8 +9,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from patience import SECONDS
 
+from harness.patience import SECONDS
 from opstep_server.access import Address, Endpoint
 from opstep_server.dap.server import socket_server
 from opstep_server.dap.server.socket_server import SocketServer

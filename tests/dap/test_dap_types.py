@@ -6,8 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schema import capability_names
-
+from harness.dap_schema import capability_names
 from opstep_server.dap.protocol import types
 
 

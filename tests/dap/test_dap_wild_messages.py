@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import SECONDS
 
+from harness.patience import SECONDS
 from opstep_server.dap.adapter_session import AdapterSession
 from opstep_server.debugger import Debugger
 

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import SECONDS
+
+from harness.markers import line_of
+from harness.patience import SECONDS
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parent / "programs" / "mlp.py"
@@ -25,8 +27,7 @@ def test_the_scenarios_are_there() -> None:
 def test_the_client_passes(scenario: str) -> None:
     package = HERE / "node_modules" / "@vscode" / "debugadapter-testsupport"
     assert package.is_dir(), "run npm --prefix tests/dap_client run deps first"
-    lines = SCRIPT.read_text().splitlines()
-    line = next(n for n, text in enumerate(lines, 1) if "# @hidden" in text)
+    line = line_of(SCRIPT, "hidden")
     command = ["node", "scenarios.js", scenario, sys.executable, str(SCRIPT), str(line)]
     ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS * 4)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from conftest import World
-from nets import FEED, RNG, conv_net, error_of, mlp, trained_apart, training, values
 
 import opstep
+from harness.nets import FEED, RNG, conv_net, error_of, mlp, trained_apart, training, values
 from opstep import layers
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patience import SECONDS
 from safetensors.numpy import load_file, save_file
 
 import opstep
+from harness.patience import SECONDS
 from opstep import layers, ops
 from opstep.cli.main import parser
 from opstep.dot import dot

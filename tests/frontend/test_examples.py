@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import SECONDS
+
+from harness.patience import SECONDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

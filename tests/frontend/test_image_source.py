@@ -6,13 +6,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import images
 import numpy as np
 import pytest
-from images import random_image, resized, write_png
 from PIL import Image
 
 import opstep
+from harness import png_files as images
+from harness.png_files import random_image, resized, write_png
 from opstep import Error, _core, ops
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from images import write_png
 
 import opstep
+from harness.png_files import write_png
 from opstep import layers, readers
 from opstep.pipelines import Pipeline
 

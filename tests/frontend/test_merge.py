@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import World
-from nets import (
+
+import opstep
+from harness.nets import (
     FEED,
     IMAGES,
     NETS,
@@ -22,9 +24,7 @@ from nets import (
     training,
     values,
 )
-from patience import SECONDS
-
-import opstep
+from harness.patience import SECONDS
 from opstep import Variable, _core, initializer, layers
 
 # --- merge --------------------------------------------------------------------------------------

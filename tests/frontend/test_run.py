@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patience import SECONDS, wait_until_computing
 
 import opstep
+from harness.patience import SECONDS, wait_until_computing
 from opstep import _core, layers, ops
 
 

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import images
 import numpy as np
 import pytest
 from PIL import Image
 
+from harness import png_files as images
 from opstep import Error, _core
 
 CASES = 1500

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trained import PARAMETERS, build, command, fails, same, values, write
 
 import opstep
+from harness.training_programs import PARAMETERS, build, command, fails, same, values, write
 from opstep import layers, readers, records
 from opstep.cli import progress
 

@@ -8,9 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trained import ENDLESS, PARAMETERS, Running, build, command, fails, same, values, write
 
 import opstep
+from harness.training_programs import (
+    ENDLESS,
+    PARAMETERS,
+    Running,
+    build,
+    command,
+    fails,
+    same,
+    values,
+    write,
+)
 from opstep import layers
 
 

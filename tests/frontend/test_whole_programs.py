@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from patience import SECONDS
 
 import opstep
+from harness.patience import SECONDS
 from opstep import layers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

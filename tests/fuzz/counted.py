@@ -1,6 +1,6 @@
 """Fuzz: every line of a log point is shown or counted, with slow readers and under kills.
 
-.venv/bin/python tests/fuzz/counted.py --seconds 60 --seed 1
+PYTHONPATH=tests python -m fuzz.counted --seconds 60 --seed 1
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from dap_pipe import Client, Json
+from fuzz.dap_pipe import Client, Json
+from harness.markers import line_of
 
 PROGRAM = Path(__file__).resolve().parents[1] / "programs" / "counting.py"
 DROPPED = re.compile(r"(\d+) log messages? (?:was|were) dropped")
@@ -31,9 +30,7 @@ UNKNOWN = "neither shown nor counted"
 def launched(client: Client, count: int) -> int:
     """The process, which counts to `count` at a log point."""
     client.answer(client.send("initialize", {"adapterID": "opstep"}))
-    lines = PROGRAM.read_text().splitlines()
-    line = next(number for number, text in enumerate(lines, 1) if "# @count" in text)
-    points = [{"line": line, "logMessage": "line {out[0]}"}]
+    points = [{"line": line_of(PROGRAM, "count"), "logMessage": "line {out[0]}"}]
     client.send("setBreakpoints", {"source": {"path": str(PROGRAM)}, "breakpoints": points})
     arguments = ["--count", str(count)]
     client.send("launch", {"program": str(PROGRAM), "args": arguments, "python": sys.executable})

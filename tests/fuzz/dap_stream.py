@@ -3,7 +3,7 @@
 The server answers each request once at the most, serves the next client, and the process that is
 debugged runs on.
 
-.venv/bin/python tests/fuzz/dap_stream.py --seconds 60 --seed 1
+PYTHONPATH=tests python -m fuzz.dap_stream --seconds 60 --seed 1
 """
 
 from __future__ import annotations
@@ -12,18 +12,13 @@ import argparse
 import json
 import random
 import socket
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "dap"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-from remote import Client, Script, Server, connect
+from harness.processes import Client, Script, Server, connect
 
 Json = dict[str, Any]
 SECONDS = 300.0

@@ -1,6 +1,6 @@
 """Random edits at random stops, compared with NumPy doing the same: 0 wrong, 0 crash.
 
-`python tests/fuzz/edits.py --seconds N --seed S`; a seed repeats its edits.
+`PYTHONPATH=tests python -m fuzz.edits --seconds N --seed S`; a seed repeats its edits.
 """
 
 from __future__ import annotations

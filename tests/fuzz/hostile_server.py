@@ -1,6 +1,6 @@
 """Fuzz: an executor whose debug server says anything: it runs on and ends in order.
 
-.venv/bin/python tests/fuzz/hostile_server.py --seconds 60 --seed 1
+PYTHONPATH=tests python -m fuzz.hostile_server --seconds 60 --seed 1
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "server"))
-
-from wild import Wild
-
+from harness.wild_messages import Wild
 from opstep_server import connection
 from opstep_server.wire import debug_pb2 as pb
 

@@ -4,7 +4,7 @@ The scripts rebind a few names, in functions that call each other, in loops, clo
 comprehensions and generators, and as attributes, compiled, in imperative mode and converted. In the
 line that makes an op they note what the names of all functions around it hold. The program has
 variables with the same names: they may never be shown in their place.
-`python tests/fuzz/names.py --seconds N --seed S`; a seed repeats its scripts.
+`PYTHONPATH=tests python -m fuzz.names --seconds N --seed S`; a seed repeats its scripts.
 """
 
 from __future__ import annotations

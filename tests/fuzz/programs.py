@@ -1,8 +1,8 @@
 """Random programs over all ops that have samples, against NumPy in float64: values, first and
 second gradients.
 
-python tests/fuzz/programs.py --seconds 60
-python tests/fuzz/programs.py --seed 1234 --count 1
+PYTHONPATH=tests python -m fuzz.programs --seconds 60
+PYTHONPATH=tests python -m fuzz.programs --seed 1234 --count 1
 
 A program is a chain of samples whose inputs are fed, or are values of ops before them, moved into
 the range of the sample. Gradients are compared along a random direction with differences of the
@@ -17,16 +17,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
-
-from samples import Case, cases
-
 import opstep
+from harness.samples import Case, cases
 from opstep import layers, ops
 
 Arrays = dict[str, np.ndarray]

@@ -1,22 +1,18 @@
 """Fuzz: tap logs with changed bytes. Every line that is intact is read, nothing raises.
 
-.venv/bin/python tests/fuzz/tap_files.py --seconds 60 --seed 1
+PYTHONPATH=tests python -m fuzz.tap_files --seconds 60 --seed 1
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "server"))
-
-from fake_log import FakeLog
-from wild import Wild
-
+from harness.log_folder import FakeLog
+from harness.wild_messages import Wild
 from opstep_server.cli.log.log_table import told
 from opstep_server.taps.log_files.tap_log import TapLog
 from opstep_server.taps.report.report_data import collect

@@ -1,6 +1,6 @@
 """Fuzz: every record of a tap is on disk or counted, with collectors and scripts that are killed.
 
-.venv/bin/python tests/fuzz/tap_kills.py --seconds 60 --seed 1
+PYTHONPATH=tests python -m fuzz.tap_kills --seconds 60 --seed 1
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "dap"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-from tap_logs import TAPPED, Command, counts, records, wait_until
-
+from harness.tap_programs import TAPPED, Command, counts, records, wait_until
 from opstep_server.taps.log_files.tap_log import TapLog
 
 TOML = """

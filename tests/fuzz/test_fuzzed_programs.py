@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain, combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from programs import RandomProgram, fuzz, usable_cases
-
 import opstep
+from fuzz.programs import RandomProgram, fuzz, usable_cases
 from opstep import _core, layers, ops
 
 KNOWN = usable_cases()

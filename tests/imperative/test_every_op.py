@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from test_ops import CASES, Built
 
 import opstep
+from harness.samples import Case, is_float
 from opstep import imperative, layers, ops
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
-
-from samples import Case, is_float
-from test_ops import CASES, Built
 
 GRADIENT_CASES = [
     case

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from test_layers import IMAGES, LABEL, SIMPLE, P, X
 
 import opstep
 from opstep import imperative, layers
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "frontend"))
-
-from test_layers import IMAGES, LABEL, SIMPLE, P, X
 
 Given = dict[str, np.ndarray]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_modes import X, at_once, compiled
 
 import opstep
+from harness.both_modes import X, at_once, compiled
 from opstep import ops
 
 

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from gradients import Net, rand, refused
 
 import opstep
+from harness.gradients import Net, rand, refused
 from opstep import layers, ops
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from samples import Case, cases
 
 import opstep
+from harness.samples import Case, cases
 from opstep import layers, ops
 from opstep_server.wire import program_pb2
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import Case, Schema, cases
 
 import opstep
+from harness.samples import Case, Schema, cases
 from opstep import layers, ops
 
 SCHEMAS: list[Schema] = opstep._core.ops()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from patience import SECONDS
+from harness.patience import SECONDS
 
 SCRIPT = """
 import signal

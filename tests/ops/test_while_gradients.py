@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gradients import Net, rand
 
 import opstep
+from harness.gradients import Net, rand
 from opstep import layers, ops
 
 

@@ -1,4 +1,4 @@
-"""One line that makes its ops in different calls: `call_choices.py compiled|imperative|to_graph`."""
+"""One line whose ops come from different calls: `call_choices.py compiled|imperative|to_graph`."""
 
 import sys
 

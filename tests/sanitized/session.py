@@ -17,9 +17,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "e2e")]
 # Instrumented code is slow; the limits are guards against a hang.
 os.environ.setdefault("OPSTEP_TEST_PATIENCE", "5")
 
-from debugged import PROGRAMS, Run, marked as marked, top as top  # noqa: E402
-from patience import SECONDS  # noqa: E402
-
+from harness.debugged_script import PROGRAMS, Run, marked as marked, top as top  # noqa: E402
+from harness.patience import SECONDS  # noqa: E402
 from opstep_server.debugger import Debugger  # noqa: E402
 from opstep_server.model import (  # noqa: E402
     BreakpointSpec,

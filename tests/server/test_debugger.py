@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from scripted import op, session
 
+from harness.scripted_executor import op, session
 from opstep_server.debugger import (
     BreakpointChanged,
     BreakpointSpec,
@@ -61,7 +61,7 @@ def test_breakpoints_set_before_an_executor_are_in_its_welcome():
             ]
             await s.debugger.set_faults([FaultSpec("nan"), FaultSpec("error")])
 
-            from scripted import ScriptedExecutor
+            from harness.scripted_executor import ScriptedExecutor
 
             executor = ScriptedExecutor(s.address)
             welcome = await executor.connect()

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from patience import SECONDS
-from scripted import ScriptedExecutor
 from test_hub import shared, until
 
+from harness.patience import SECONDS
+from harness.scripted_executor import ScriptedExecutor
 from opstep_server import connection, guests
 from opstep_server.access import Address
 from opstep_server.debugger import Debugger

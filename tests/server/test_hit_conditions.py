@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from scripted import session
 
+from harness.scripted_executor import session
 from opstep_server import hit_conditions, log_messages
 from opstep_server.model import (
     BreakpointSpec,

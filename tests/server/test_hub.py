@@ -7,9 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from patience import SECONDS
-from scripted import ScriptedExecutor, op
-
+from harness.patience import SECONDS, until_async as until
+from harness.scripted_executor import ScriptedExecutor, op
 from opstep_server.access import Address, Endpoint
 from opstep_server.debugger import (
     BreakpointSpec,
@@ -43,14 +42,6 @@ class User:
 
     def of(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
-
-
-async def until(condition: Any) -> None:
-    async def wait() -> None:
-        while not condition():
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(wait(), SECONDS)
 
 
 def test_executors_know_whether_somebody_is_there(tmp_path: Any) -> None:

@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 import pytest
-from patience import SECONDS
 
+from harness.patience import SECONDS
 from opstep_server import inline_tasks
 
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from scripted import ScriptedExecutor, Session, op, session
 
+from harness.scripted_executor import ScriptedExecutor, Session, op, session
 from opstep_server.debugger import DebuggerError, StoppedEvent
 from opstep_server.expr import ExprError
 from opstep_server.wire import debug_pb2 as pb

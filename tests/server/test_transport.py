@@ -7,9 +7,9 @@ import os
 import stat
 
 import pytest
-from patience import SECONDS
-from scripted import ScriptedExecutor, session
 
+from harness.patience import SECONDS
+from harness.scripted_executor import ScriptedExecutor, session
 from opstep_server import connection
 from opstep_server.debugger import (
     DebuggerError,

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import patience
-from waiting import processes
+from harness.dap_client import patience
+from harness.processes import processes
 
 # Settings that keep the workbench still: nothing opens, asks or moves unless the test does it.
 USER_SETTINGS = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "server"))
 
-from fake_log import network  # noqa: E402
+from harness.log_folder import network  # noqa: E402
 
 
 def test_log_page(browser: Browser, tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from playwright.sync_api import FrameLocator, Locator, expect
-from waiting import until
 from workbench import Workbench
+
+from harness.patience import until
 
 Pixel = tuple[int, int, int]
 

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import patience
 import pytest
-from waiting import line_with, until
+
+from harness.dap_client import patience
+from harness.markers import line_with
+from harness.patience import until
 
 if TYPE_CHECKING:
     from workbench import Workbench

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import line_with, processes, until
+
+from harness.markers import line_with
+from harness.patience import until
+from harness.processes import processes
 
 if TYPE_CHECKING:
     from workbench import Workbench

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from waiting import until
+
+from harness.patience import until
 
 if TYPE_CHECKING:
     from code_server import CodeServer

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from test_tensor_view import stop_at
-from waiting import until
+
+from harness.patience import until
 
 if TYPE_CHECKING:
     from code_server import CodeServer

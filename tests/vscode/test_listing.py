@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import line_with, until
+
+from harness.markers import line_with
+from harness.patience import until
 
 if TYPE_CHECKING:
     from workbench import Workbench

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import until
+
+from harness.patience import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "server"))
 
-from fake_log import FakeLog  # noqa: E402
+from harness.log_folder import FakeLog  # noqa: E402
 
 PICTURES = ROOT / "build" / "vscode"
 HOSTILE = (

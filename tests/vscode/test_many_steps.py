@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waiting import line_with, until
+from harness.markers import line_with
+from harness.patience import until
 
 if TYPE_CHECKING:
     from code_server import CodeServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waiting import until
+from harness.patience import until
 
 if TYPE_CHECKING:
     from workbench import Workbench

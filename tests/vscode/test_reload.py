@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from test_ops_and_graph import stop_at
-from waiting import until
+
+from harness.patience import until
 
 if TYPE_CHECKING:
     from workbench import Workbench

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from waiting import line_with, until
 
+from harness.markers import line_with
+from harness.patience import until
 from opstep import datasets
 
 if TYPE_CHECKING:

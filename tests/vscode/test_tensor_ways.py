@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from test_tensor_view import SCRIPT, batches, stop_at
-from waiting import until
+
+from harness.patience import until
 
 if TYPE_CHECKING:
     from workbench import Editor, Workbench

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import processes, until
+
+from harness.patience import until
+from harness.processes import processes
 
 if TYPE_CHECKING:
     from workbench import Workbench

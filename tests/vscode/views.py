@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import FrameLocator, Locator, expect
-from waiting import until
 from workbench import Editor, Workbench
+
+from harness.patience import until
 
 
 def current_op(workbench: Workbench) -> str:

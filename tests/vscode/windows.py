@@ -11,8 +11,10 @@ from pathlib import Path
 
 from code_server import CodeServer
 from playwright.sync_api import Browser, Error as PlaywrightError
-from waiting import processes, until
 from workbench import Workbench, open_page
+
+from harness.patience import until
+from harness.processes import processes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

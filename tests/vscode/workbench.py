@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import patience
 from code_server import CLEAR_WINDOW, REFRESH_EXPLORER, SHOW_CONSOLE, SHOW_EXPLORER
 from playwright.sync_api import (
     Browser,
@@ -18,7 +17,9 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
-from waiting import until
+
+from harness.dap_client import patience
+from harness.patience import until
 
 PATIENCE_MS = patience.SECONDS * 1000
 expect.set_options(timeout=PATIENCE_MS)

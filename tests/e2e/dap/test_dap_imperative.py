@@ -1,0 +1,53 @@
+"""An editor at a script in imperative mode: one program, Python's names, steps by lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.dap_client import Session
+from harness.markers import line_of
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]
+
+
+def in_scope(session: Session, frame: int, name: str) -> dict[str, Json]:
+    scopes = session.request("scopes", {"frameId": frame})["scopes"]
+    (scope,) = [scope for scope in scopes if scope["name"] == name]
+    found = session.request("variables", {"variablesReference": scope["variablesReference"]})
+    return {variable["name"]: variable for variable in found["variables"]}
+
+
+def test_an_editor_sees_python_s_values_and_lines(programs: Path) -> None:
+    script = programs / "line_by_line.py"
+    with Session() as session:
+        session.start(script, lines={str(script): [{"line": line_of(script, "step")}]})
+        thread = session.stopped()["threadId"]
+        frames = session.request("stackTrace", {"threadId": thread})["stackFrames"]
+        names = [frame["name"].split(" ")[0] for frame in frames]
+        assert names == ["sequential/step_0.w.sgd", "run", "[Python]", "train", "<module>"]
+        assert frames[3]["line"] == line_of(script, "step")
+        top = frames[0]["id"]
+        block = in_scope(session, top, "Block")
+        assert {"x", "doubled", "loss"} <= set(block)
+        assert in_scope(session, top, "Parameters")["model.step_1.b"]["value"].startswith("float32")
+        gradients = in_scope(session, top, "Gradients")
+        assert "model.step_0.w.gradient" in gradients
+        # What is shown can be opened and asked for.
+        rows = session.request(
+            "variables", {"variablesReference": block["doubled"]["variablesReference"]}
+        )
+        assert rows["variables"]
+        said = session.request("evaluate", {"expression": "loss > 0", "frameId": top})
+        assert said["result"] in ("True", "False")
+        modules = session.request("modules", {})["modules"]
+        assert sorted(module["name"] for module in modules) == ["backward", "imperative"]
+        # Four parameters are one line.
+        session.request("next", {"threadId": thread, "granularity": "line"})
+        session.stopped()
+        frames = session.request("stackTrace", {"threadId": thread})["stackFrames"]
+        assert frames[0]["line"] == line_of(script, "doubled")

@@ -1,0 +1,408 @@
+"""Names mean what the shown line means, and steps go by calls: compiled, imperative and converted,
+through an adapter and at the terminal's prompt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.dap_client import Session
+from harness.markers import line_of
+from harness.patience import SECONDS
+
+pytestmark = pytest.mark.e2e
+
+MODES = ["compiled", "imperative", "to_graph"]
+
+
+def begin(session: Session, script: Path, mode: str, name: str, **more: Any) -> int:
+    """Stopped at the marked line, the only breakpoint, which is then taken away."""
+    breakpoint = {"line": line_of(script, name), **more}
+    session.start(script, mode, lines={str(script): [breakpoint]})
+    thread: int = session.stopped("breakpoint")["threadId"]
+    session.request("setBreakpoints", {"source": {"path": str(script)}, "breakpoints": []})
+    return thread
+
+
+def frame_at(session: Session, thread: int, line: int) -> int:
+    """The frame that stands on the line."""
+    frames = session.stack(thread)
+    return next(frame["id"] for frame in frames if frame.get("line") == line)
+
+
+def number(session: Session, text: str, frame: int) -> str:
+    return str(session.evaluate(text, frame)["result"]).rpartition(" ")[2].strip("[]")
+
+
+def refused(session: Session, text: str, frame: int) -> str:
+    return str(session.fails("evaluate", {"expression": text, "frameId": frame}))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_name_is_that_of_the_function_that_made_the_op(programs: Path, mode: str) -> None:
+    script = programs / "shadowed.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "ten")
+        top = session.top(thread)["id"]
+        assert number(session, "x", top) == "1"
+        assert session.step("next", thread)["line"] == line_of(script, "hundred")
+        top = session.top(thread)["id"]
+        assert number(session, "x", top) == "11"
+        # The caller's own, whose other name is still to come.
+        caller = frame_at(session, thread, line_of(script, "call"))
+        assert number(session, "x", caller) == "1"
+        if mode == "imperative":
+            assert "there is no variable 'y' here" in refused(session, "y", caller)
+        else:
+            assert "not been written yet" in refused(session, "y", caller)
+        assert "Python's names here: x" in refused(session, "nothing", top)
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+        assert session.output == "result [1665.0]\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_attributes_are_those_of_that_moment(programs: Path, mode: str) -> None:
+    script = programs / "shadowed.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "fifth")
+        top = session.top(thread)["id"]
+        assert number(session, "self.x", top) == "333"
+        assert number(session, "x", top) == "111"
+        caller = frame_at(session, thread, line_of(script, "head"))
+        assert number(session, "y", caller) == "111"
+        assert number(session, "x", caller) == "1"
+
+
+@pytest.mark.parametrize("mode", ["compiled", "to_graph"])
+def test_after_the_op_its_line_has_assigned(programs: Path, mode: str) -> None:
+    script = programs / "shadowed.py"
+    # The constant that the line makes first is smaller.
+    stops = [("ten", "x", "11")] + [("fifth", "self.x", "1665")] * (mode == "compiled")
+    for name, target, value in stops:
+        with Session() as session:
+            thread = begin(session, script, mode, name, condition="out.sum() > 10")
+            top = session.top(thread)
+            assert top["line"] == line_of(script, name) and "has run" in top["name"]
+            assert number(session, target, top["id"]) == value
+    # What a function assigns last, before it returns, has no op behind it.
+    with Session() as session:
+        thread = begin(session, script, mode, "hundred", condition="out.sum() > 100")
+        top = session.top(thread)["id"]
+        assert (number(session, "y", top), number(session, "x", top)) == ("111", "11")
+
+
+def test_what_holds_no_variable_is_not_taken_for_one(programs: Path) -> None:
+    """Where the run was started x is an array; the program has a variable of that name."""
+    script = programs / "shadowed.py"
+    with Session() as session:
+        thread = begin(session, script, "compiled", "hundred")
+        caller = frame_at(session, thread, line_of(script, "run"))
+        (python,) = (f["id"] for f in session.stack(thread) if f["name"] == "compiled")
+        for frame in (caller, python):
+            assert "Python's x holds no variable of this program here" in refused(
+                session, "x", frame
+            )
+            assert number(session, "var('x')", frame) == "1"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_names_at_the_prompt(programs: Path, mode: str) -> None:
+    script = programs / "shadowed.py"
+    typed = [f"break {line_of(script, 'hundred')}", "run", "print x", "up", "print x", "kill"]
+    shown = prompt(script, mode, typed)
+    assert "x = float32[1] [11]" in shown and "x = float32[1] [1]" in shown, shown
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_name_that_is_also_a_slot_of_the_op(programs: Path, mode: str) -> None:
+    """`out` is -2 in Python and 0 in the op; `step` is 98 in Python, and the run is the first."""
+    script = programs / "hidden_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "relu", condition="out.sum() == 0")
+        top = session.top(thread)["id"]
+        # The mouse is on Python's name; an expression that is typed means the op's.
+        for name, python in (("out", "-2"), ("step", "98")):
+            (element,) = {session.evaluate(f"{name}[0]", top, "hover")["result"]}
+            assert element.split()[-1] == python, element
+        assert number(session, "out[0]", top) == "0"
+        answer = session.evaluate("out[0]", top, "repl")["result"]
+        assert "'out' is a slot of the op here; Python's out is var(" in answer
+        assert "'out'" not in session.evaluate("X[0]", top, "repl")["result"]
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hidden_names_at_the_prompt(programs: Path, mode: str) -> None:
+    script = programs / "hidden_names.py"
+    stop = f"break {line_of(script, 'relu')} if out.sum() == 0"
+    typed = [stop, "run", "print out", "print X", "info locals", "whatis out", "kill"]
+    shown = prompt(script, mode, typed).splitlines()
+    (value,) = (line for line in shown if line.startswith("out = "))
+    assert value == "out = float32[3] [0, 0, 0]"
+    notes = [line for line in shown if line.startswith("'out' is a slot of the op here")]
+    assert len(notes) == 1, shown
+    locals_ = {line.split()[0]: line for line in shown if line.startswith("  ")}
+    assert locals_["out"].endswith("[-2, -2, -2]")
+    assert locals_["step"].endswith("[98, 98, 98]")
+    (type_,) = (line for line in shown if line.startswith("out: "))
+    assert type_ == "out: float32[3]"
+
+
+def prompt(script: Path, mode: str, typed: list[str]) -> str:
+    if mode == "imperative":  # Between are the run and Python's frame of the same function.
+        typed = ["up 3" if line == "up" else line for line in typed]
+    done = subprocess.run(
+        [sys.executable, "-m", "opstep_server", "debug", script.name, mode],
+        cwd=script.parent,
+        input="".join(f"{line}\n" for line in typed),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_execution_of_a_line_is_a_visit(programs: Path, mode: str) -> None:
+    script = programs / "tower.py"
+    one, call, last = (line_of(script, name) for name in ("one", "call", "last"))
+    with Session() as session:
+        thread = begin(session, script, mode, "one", hitCondition="2")
+        assert [session.step("next", thread)["line"] for _ in range(3)] == [one, call, last]
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+        assert session.output == "result [-22.0]\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_over_into_and_out_of_functions(programs: Path, mode: str) -> None:
+    script = programs / "tower.py"
+    first, second, tower, absolute, call, last = (
+        line_of(script, name) for name in ("first", "second", "tower", "abs", "call", "last")
+    )
+    with Session() as session:
+        thread = begin(session, script, mode, "call")
+        assert session.top(thread)["line"] == call
+        # Into tower and block, whose lines are executed three times.
+        assert session.step("stepIn", thread)["line"] == tower
+        assert session.step("stepIn", thread)["line"] == first
+        lines = dict.fromkeys(frame["line"] for frame in session.stack(thread) if frame["line"])
+        assert list(lines)[:3] == [first, tower, call]
+        assert session.step("next", thread)["line"] == second
+        assert session.step("next", thread)["line"] == tower
+        assert session.step("stepIn", thread)["line"] == first
+        assert session.step("stepOut", thread)["line"] == tower
+        # Python is past that line when the next op comes; a program stands behind its last op.
+        if mode != "imperative":
+            assert session.step("next", thread)["line"] == tower
+        assert session.step("next", thread)["line"] == absolute
+        assert session.step("stepOut", thread)["line"] == (last if mode == "imperative" else call)
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_steps_at_the_prompt(programs: Path, mode: str) -> None:
+    script = programs / "tower.py"
+    first, tower, call = (line_of(script, name) for name in ("first", "tower", "call"))
+    typed = [
+        f"break {first}",
+        "condition 1 X.sum() > 3",
+        "run",
+        "where",
+        "delete",
+        "finish",
+        "kill",
+    ]
+    shown = prompt(script, mode, typed)
+    stops = [line for line in shown.splitlines() if line.startswith("stopped")]
+    assert f"tower.py:{first}," in stops[0] and f"tower.py:{tower}," in stops[1], shown
+    kinds = (
+        ("python tower", "python model")
+        if mode == "imperative"
+        else ("made in tower", "made in model")
+    )
+    for kind, line in zip(kinds, (tower, call), strict=True):
+        assert f"{kind}, tower.py:{line}" in shown, shown
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "value"), [("looks", "11"), ("traced", "1120")])
+def test_names_of_functions_that_look_at_them_or_are_traced(
+    programs: Path, mode: str, name: str, value: str
+) -> None:
+    """The program has an `x` of its own, which is 1."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, name)
+        assert number(session, "x", session.top(thread)["id"]) == value
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+        assert session.output == "result [33603040.0]\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_names_of_the_function_around_a_comprehension(programs: Path, mode: str) -> None:
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "encloses")
+        top = session.top(thread)["id"]
+        assert number(session, "x - 336000", top) == number(session, "each - 336000", top) == "30"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["counts", "deleted"])
+def test_a_local_name_is_never_the_programs_variable(programs: Path, mode: str, name: str) -> None:
+    """It holds a number, or nothing; the program has an `x` behind twenty others."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, mode, name)
+        top = session.top(thread)["id"]
+        said = refused(session, "x", top)
+        if mode == "compiled":
+            assert "Python's x holds no variable of this program here; write var('x')" in said
+            assert "Python's names here: " in said
+            assert number(session, "var('x')", top) == "1"
+        for text in ("x[0]", "x.sum()", "abs(x)"):
+            refused(session, text, top)
+
+
+def test_a_name_that_is_assigned_last_is_an_error(programs: Path) -> None:
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, "compiled", "last")
+        top = session.top(thread)["id"]
+        assert "Python's x holds no variable of this program here" in refused(session, "x", top)
+        assert session.step("next", thread)["line"] == line_of(script, "assigned")
+        assert "Python's names here: y" in refused(session, "x", session.top(thread)["id"])
+
+
+def test_a_dot_in_a_variables_name_where_python_has_an_object(programs: Path) -> None:
+    """Attributes that hold variables are known: `head.w` can only be the program's own."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        thread = begin(session, script, "compiled", "head")
+        top = session.top(thread)["id"]
+        values = [session.evaluate(f"{name}.shape", top) for name in ("head.w", "var('head.w')")]
+        assert values[0]["result"] == values[1]["result"]
+        assert "there is no variable 'head'" in refused(session, "head", top)
+
+
+def test_names_at_gradients_in_imperative_mode(programs: Path) -> None:
+    """They are on lines of a function that has returned, whose `x` is not known any more; where
+    backward() was called, `x` is another value, and the gradients' program has a third one."""
+    script = programs / "seen_names.py"
+    with Session() as session:
+        session.start(script, "gradients", functions=[{"name": "grad:*"}])
+        lines: set[int] = set()
+        while len(lines) < 2:
+            thread = session.stopped("function breakpoint")["threadId"]
+            frames = session.stack(thread)
+            lines.add(frames[0]["line"])
+            said = refused(session, "x", frames[0]["id"])
+            assert "what Python's x held here is not known; write var('x')" in said
+            refused(session, "grad(x)", frames[0]["id"])
+            caller = next(f for f in frames if f.get("line") == line_of(script, "backward"))
+            # The frame that made the op is called so as well, further in.
+            python = next(f for f in reversed(frames) if f["name"] == "gradients")
+            for frame in (caller, python):
+                assert number(session, "x", frame["id"]) == "-81"
+            if len(lines) == 2:
+                session.request("setFunctionBreakpoints", {"breakpoints": []})
+            session.request("continue", {"threadId": thread})
+        assert line_of(script, "square") in lines
+        assert session.ends() == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "count"), [("either", 6), ("some", 6), ("both", 3)])
+def test_executions_of_a_line_that_alternates(
+    programs: Path, mode: str, name: str, count: int
+) -> None:
+    script = programs / "call_choices.py"
+    line = line_of(script, name)
+    with Session() as session:
+        point = {"line": line, "logMessage": "executed"}
+        session.start(script, mode, lines={str(script): [point]})
+        assert session.ends() == 0
+        shown = [m["body"]["output"] for m in session.history if m.get("event") == "output"]
+        assert "".join(shown).count("executed") == count
+
+
+def test_run_to_cursor_on_a_line_without_ops_is_refused(programs: Path) -> None:
+    """As an editor does it: one more breakpoint, and on."""
+    script = programs / "tower.py"
+    with Session() as session:
+        thread = begin(session, script, "compiled", "one")
+        source = {"path": str(script)}
+        session.request("setBreakpoints", {"source": source, "breakpoints": [{"line": 1}]})
+        failure = session.fails("continue", {"threadId": thread})
+        assert "cannot run to tower.py:1: that line makes no op (nearest lines" in str(failure)
+        session.request("setBreakpoints", {"source": source, "breakpoints": []})
+        # The thread stands where it was, and goes on to a line that has ops.
+        assert session.top(thread)["line"] == line_of(script, "one")
+        last = line_of(script, "last")
+        session.request("setBreakpoints", {"source": source, "breakpoints": [{"line": last}]})
+        session.request("continue", {"threadId": thread})
+        session.stopped("breakpoint")
+        assert session.top(thread)["line"] == last
+        # Who means it continues once more.
+        lines = [{"line": last}, {"line": 1}]
+        session.request("setBreakpoints", {"source": source, "breakpoints": lines})
+        session.fails("continue", {"threadId": thread})
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+def test_a_breakpoint_of_a_person_is_not_run_to_cursor(programs: Path) -> None:
+    """The line makes no op, but it has a condition, or somebody has looked around in between."""
+    script = programs / "tower.py"
+    source = {"path": str(script)}
+    other = {"path": str(programs / "shadowed.py")}
+    with Session() as session:
+        thread = begin(session, script, "compiled", "one")
+
+        def set_lines(*lines: int, **more: Any) -> None:
+            points = [{"line": line, **more} for line in lines]
+            session.request("setBreakpoints", {"source": source, "breakpoints": points})
+
+        def goes_on() -> None:
+            session.request("continue", {"threadId": thread})
+            session.stopped("breakpoint")
+
+        next_one = line_of(script, "one")
+        frame = session.top(thread)["id"]
+        # Nothing of this is a person's who looks around: hovers, other files, the threads.
+        set_lines(next_one)
+        set_lines(next_one, 1)
+        session.fails("evaluate", {"expression": "y", "frameId": frame, "context": "hover"})
+        session.request("setBreakpoints", {"source": other, "breakpoints": []})
+        session.request("threads")
+        set_lines(next_one, 1)
+        session.fails("continue", {"threadId": thread})
+        goes_on()
+        # With a condition, after a look at the stack, and when it is gone again.
+        set_lines(next_one)
+        set_lines(next_one, 1, condition="step == 1")
+        goes_on()
+        set_lines(next_one, 2)
+        session.top(thread)
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
+
+
+def test_a_line_that_is_gone_again_is_not_run_to(programs: Path) -> None:
+    script = programs / "tower.py"
+    source = {"path": str(script)}
+    with Session() as session:
+        thread = begin(session, script, "compiled", "one")
+        for lines in ([{"line": 1}], []):
+            session.request("setBreakpoints", {"source": source, "breakpoints": lines})
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0

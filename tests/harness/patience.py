@@ -1,0 +1,56 @@
+"""How long a test waits for what must happen before it calls it a hang.
+
+No test may pass or fail by the speed of a machine: these are guards, longer than anything takes.
+OPSTEP_TEST_PATIENCE=3 makes them, and the limit of each test, three times as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+FACTOR = float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))
+SECONDS = 120.0 * FACTOR
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> bool:
+    """Asks again and again; whether the condition became true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not condition():
+        time.sleep(0.02)
+    return bool(condition())
+
+
+def until(what: str, probe: Callable[[], T | None]) -> T:
+    """The first answer of `probe` that is true or not empty; `what` is named if none comes."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"waited {SECONDS:g} s in vain for {what}"
+        time.sleep(0.05)
+
+
+async def until_async(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Asks again and again, while the event loop goes on; an error if the condition stays false."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain"
+        await asyncio.sleep(0.01)
+
+
+def wait_until_computing(pid: int, seconds: float = 0.05) -> None:
+    """Until the process has used that much more processor time, however long that takes."""
+
+    def used() -> float:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before = used()
+    assert wait_until(lambda: used() >= before + seconds), f"process {pid} computes nothing"
