@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.dap_client import patience
+from harness import ROOT, TESTS, patience
 
-ROOT = Path(__file__).parents[1]
 RUNTIME = pytest.StashKey[str]()
 
 
@@ -35,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests in tests/e2e and tests/vscode carry their folder's marker without saying so."""
     for item in items:
         for folder in ("e2e", "vscode"):
-            if ROOT / "tests" / folder in item.path.parents:
+            if TESTS / folder in item.path.parents:
                 item.add_marker(folder)
         marker = item.get_closest_marker("timeout")
         limit = float(marker.args[0] if marker else config.getini("timeout"))

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "e2e")]
+sys.path.insert(0, str(HERE.parent))
 # Instrumented code is slow; the limits are guards against a hang.
 os.environ.setdefault("OPSTEP_TEST_PATIENCE", "5")
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.dap_client import patience
+from harness import patience
 from harness.processes import processes
 
 # Settings that keep the workbench still: nothing opens, asks or moves unless the test does it.

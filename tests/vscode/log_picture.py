@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import ROOT
+from harness.log_folder import network
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests" / "server"))
-
-from harness.log_folder import network  # noqa: E402
 
 
 def test_log_page(browser: Browser, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.dap_client import patience
+from harness import patience
 from harness.markers import line_with
 from harness.patience import until
 

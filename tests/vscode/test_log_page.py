@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness import ROOT
+from harness.log_folder import FakeLog
 from harness.patience import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests" / "server"))
-
-from harness.log_folder import FakeLog  # noqa: E402
 
 PICTURES = ROOT / "build" / "vscode"
 HOSTILE = (

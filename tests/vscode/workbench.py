@@ -18,7 +18,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from harness.dap_client import patience
+from harness import patience
 from harness.patience import until
 
 PATIENCE_MS = patience.SECONDS * 1000
