@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.dap_client import scripted_executor as scripted
+from harness import scripted_executor as scripted
 from harness.scripted_executor import ScriptedExecutor, op
 from opstep_server.cli.input.shell import Shell
 from opstep_server.cli.output.screen import Screen
