@@ -20,7 +20,7 @@ Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
 @with_hints
 def conv1d(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Convolution of [batch, channels, length]; options as for conv2d."""
-    return _conv(conv1d, 1, x, filters, kernel, **options)
+    return _conv(conv1d, 1, False, x, filters, kernel, **options)
 
 
 @with_hints
@@ -48,66 +48,34 @@ def conv2d(
     return _conv(
         conv2d,
         2,
+        False,
         x,
         filters,
         kernel,
-        stride,
-        padding,
-        dilation,
-        groups,
-        act,
-        name,
-        weight_init,
-        bias_init,
-        bias,
-        weight_attr,
-        bias_attr,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        act=act,
+        name=name,
+        weight_init=weight_init,
+        bias_init=bias_init,
+        bias=bias,
+        weight_attr=weight_attr,
+        bias_attr=bias_attr,
     )
 
 
 @with_hints
 def conv3d(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Convolution of [batch, channels, depth, height, width]; options as for conv2d."""
-    return _conv(conv3d, 3, x, filters, kernel, **options)
-
-
-def _conv(
-    layer: Layer,
-    rank: int,
-    x: Variable,
-    filters: int,
-    kernel: Sizes,
-    stride: Sizes = 1,
-    padding: Padding = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-    act: str | None = None,
-    name: str | None = None,
-    weight_init: Initializer | None = None,
-    bias_init: Initializer | None = None,
-    bias: bool = True,
-    weight_attr: Attrs = None,
-    bias_attr: Attrs = None,
-) -> Variable:
-    base = base_name(x, layer, name)
-    last = activation(layer, act)
-    channels = _grouped_channels(layer, rank, x, filters, groups)
-    window = _window(layer, rank, stride, padding, dilation, groups)
-    shape = [filters, channels // groups, *_each(layer, "kernel", kernel, rank)]
-    inputs = {"W": parameter(x, f"{base}.w", shape, chosen(weight_init, Xavier()), weight_attr)}
-    if bias:
-        inputs["B"] = _bias(x, base, filters, bias_init, bias_attr)
-    return chain(x, base, [(ops.conv, inputs | window), *last])
-
-
-def _bias(x: Variable, base: str, filters: int, init: Initializer | None, attrs: Attrs) -> Variable:
-    return parameter(x, f"{base}.b", [filters], chosen(init, Constant(0.0)), attrs)
+    return _conv(conv3d, 3, False, x, filters, kernel, **options)
 
 
 @with_hints
 def conv1d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Transposed convolution of [batch, channels, length]; options as for conv2d_transpose."""
-    return _conv_transpose(conv1d_transpose, 1, x, filters, kernel, **options)
+    return _conv(conv1d_transpose, 1, True, x, filters, kernel, **options)
 
 
 @with_hints
@@ -116,26 +84,28 @@ def conv2d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -
 
     Options as for conv2d; `output_padding` adds rows and columns at the end.
     """
-    return _conv_transpose(conv2d_transpose, 2, x, filters, kernel, **options)
+    return _conv(conv2d_transpose, 2, True, x, filters, kernel, **options)
 
 
 @with_hints
 def conv3d_transpose(x: Variable, filters: int, kernel: Sizes, **options: Any) -> Variable:
     """Transposed convolution of [batch, channels, d, h, w]; options as for conv2d_transpose."""
-    return _conv_transpose(conv3d_transpose, 3, x, filters, kernel, **options)
+    return _conv(conv3d_transpose, 3, True, x, filters, kernel, **options)
 
 
-def _conv_transpose(
+def _conv(
     layer: Layer,
     rank: int,
+    transposed: bool,
     x: Variable,
     filters: int,
     kernel: Sizes,
+    *,
+    output_padding: Sizes | None = None,
     stride: Sizes = 1,
     padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
-    output_padding: Sizes = 0,
     act: str | None = None,
     name: str | None = None,
     weight_init: Initializer | None = None,
@@ -147,13 +117,26 @@ def _conv_transpose(
     base = base_name(x, layer, name)
     last = activation(layer, act)
     channels = _grouped_channels(layer, rank, x, filters, groups)
-    window = _window(layer, rank, stride, padding, dilation, groups)
-    window["output_padding"] = _each(layer, "output_padding", output_padding, rank, least=0)
-    shape = [channels, filters // groups, *_each(layer, "kernel", kernel, rank)]
+    window = {
+        "strides": _each(layer, "stride", stride, rank),
+        "dilations": _each(layer, "dilation", dilation, rank),
+        **_pads(layer, padding, rank),
+        "group": groups,
+    }
+    if transposed:
+        window["output_padding"] = _each(
+            layer, "output_padding", output_padding or 0, rank, least=0
+        )
+    elif output_padding is not None:
+        raise error(layer, "output_padding is an option of transposed convolutions only")
+    outer, inner = (channels, filters) if transposed else (filters, channels)
+    shape = [outer, inner // groups, *_each(layer, "kernel", kernel, rank)]
     inputs = {"W": parameter(x, f"{base}.w", shape, chosen(weight_init, Xavier()), weight_attr)}
     if bias:
-        inputs["B"] = _bias(x, base, filters, bias_init, bias_attr)
-    return chain(x, base, [(ops.conv_transpose, inputs | window), *last])
+        first = chosen(bias_init, Constant(0.0))
+        inputs["B"] = parameter(x, f"{base}.b", [filters], first, bias_attr)
+    op = ops.conv_transpose if transposed else ops.conv
+    return chain(x, base, [(op, inputs | window), *last])
 
 
 global_average_pool = ops.global_average_pool
@@ -209,17 +192,6 @@ def _grouped_channels(layer: Layer, rank: int, x: Variable, filters: int, groups
             f"{groups} groups must divide both",
         )
     return channels
-
-
-def _window(
-    layer: Layer, rank: int, stride: Sizes, padding: Padding, dilation: Sizes, groups: int
-) -> dict[str, Any]:
-    return {
-        "strides": _each(layer, "stride", stride, rank),
-        "dilations": _each(layer, "dilation", dilation, rank),
-        **_pads(layer, padding, rank),
-        "group": groups,
-    }
 
 
 def _each(layer: Layer, what: str, value: Sizes, rank: int, least: int = 1) -> list[int]:
