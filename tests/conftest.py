@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def root() -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Doorbells and sockets of these tests lie in a folder of their own, also for each of -n 2."""
+    # Under nohup, what tests start would ignore it too.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.stash[RUNTIME] = os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="opstep-tests-")
 
 

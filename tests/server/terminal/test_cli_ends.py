@@ -108,11 +108,15 @@ def test_a_signal_that_ends_the_debugger_ends_the_script(tmp_path: Path, number:
         process.stdin.flush()
     assert process.stdout.readline() == "(opstep) run\n"
     pid = int(process.stdout.readline())
-    process.send_signal(number)
-    assert process.wait(SECONDS) == 128 + number
-    assert process.stderr is not None and process.stderr.read() == ""
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    try:
+        process.send_signal(number)
+        assert process.wait(SECONDS) == 128 + number
+        assert process.stderr is not None and process.stderr.read() == ""
+    finally:
+        process.kill()
+        # It went with the debugger.
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_nobody_reads_the_output():
