@@ -23,8 +23,11 @@ def root() -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Doorbells and sockets of these tests lie in a folder of their own, also for each of -n 2."""
-    # Under nohup, what tests start would ignore it too.
+    # Under nohup or in a script's background these are ignored, and what tests start would ignore
+    # them too.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[RUNTIME] = os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="opstep-tests-")
 
 
