@@ -39,7 +39,13 @@ $(STAMPS)/venv: tools/setup_venv.sh pyproject.toml $(STAMPS)/system-build $(STAM
 	@tools/setup_venv.sh
 	@touch $@
 
-$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/venv
+# The editable install remembers the file of each module, so it is made again when one is moved. The
+# list of modules is written only when it has changed.
+$(shell mkdir -p $(STAMPS); list=$$(find executor/opstep debug_server/opstep_server -name '*.py' \
+  -not -path '*/wire/*' | sort); [[ $$list == "$$(cat $(STAMPS)/modules 2>/dev/null)" ]] || \
+  echo "$$list" >$(STAMPS)/modules)
+
+$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/modules $(STAMPS)/venv
 	@echo "Building opstep"
 	@tools/install.sh editable
 	@touch $@

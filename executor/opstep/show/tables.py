@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opstep.drawing import count
 from opstep.pictures import describe, tensor_html
 from opstep.ragged import Ragged
+from opstep.show.canvas import count
 from opstep.variable import Parameter, Variable, type_text
 
 if TYPE_CHECKING:
     from opstep.executor import Scope
-    from opstep.machine import GradientMachine, OutputModel
     from opstep.program import Operator, Program
+    from opstep.train.machine import GradientMachine, OutputModel
 
 # A notebook is no place for ten thousand rows: print(program) has them all.
 _ROWS = 200

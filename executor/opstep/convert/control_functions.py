@@ -8,9 +8,9 @@ from typing import Any
 from opstep.context import _context
 from opstep.convert.branches import Branch, read
 from opstep.convert.calls import call
-from opstep.convert.errors import error_here, line_here
 from opstep.convert.loops import Loop
 from opstep.convert.state import unwinding
+from opstep.convert.user_errors import error_here, line_here
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:

@@ -33,7 +33,7 @@ def show(path: str, as_dot: bool) -> None:
     else:
         program = Program.load(path)
     if as_dot:
-        from opstep.dot import dot
+        from opstep.show.dot import dot
 
         sys.stdout.write(dot(program, fetches))
     else:

@@ -23,8 +23,8 @@ from opstep.ragged import Ragged
 from opstep.variable import Variable
 
 if TYPE_CHECKING:
-    from opstep.loops import ReaderLoop
-    from opstep.readers import Batch
+    from opstep.readers.reader import Batch
+    from opstep.readers.reader_loop import ReaderLoop
 
 Path = str | os.PathLike[str]
 
@@ -145,7 +145,7 @@ class Pipeline:
         Until the reader ends, or `steps` times. `prefetch` records are read ahead: 2 if nothing is
         said, but none of live data, since what was read ahead is lost when the loop ends.
         """
-        from opstep.loops import ReaderLoop
+        from opstep.readers.reader_loop import ReaderLoop
 
         if prefetch is None:
             prefetch = 0 if self.live else 2

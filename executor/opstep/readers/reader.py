@@ -1,14 +1,4 @@
-"""Readers: minibatches for a training loop, one call after the other.
-
-    batch, end = reader()
-
-`batch` is a dict that can be fed; `end` is True with the last minibatch of a pass over the data,
-and the next call begins the next pass. `for batch in reader` goes through one pass. An endless
-reader never says that it ended.
-
-`records` and the other functions that read files give pipelines, which the executor runs by itself
-(see `opstep.pipelines`). Both kinds have `iterate`, the training loop as an op.
-"""
+"""Readers whose minibatches Python makes: of arrays, of generators and of other readers."""
 
 from __future__ import annotations
 
@@ -19,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opstep._core import Error
-from opstep.feeders import of_reader
-from opstep.pipelines import csv as csv, images as images, npy as npy, records as records
 from opstep.ragged import Ragged
-from opstep.tables import array_type, facts_table
+from opstep.readers.feeders import of_reader
+from opstep.show.tables import array_type, facts_table
 
 if TYPE_CHECKING:
-    from opstep.loops import ReaderLoop
+    from opstep.readers.reader_loop import ReaderLoop
 
 Batch = dict[str, Any]
 
@@ -102,7 +91,7 @@ class Reader:
     def iterate(
         self, steps: int | None = None, prefetch: int | None = None, name: str | None = None
     ) -> ReaderLoop:
-        """A loop over the minibatches of one pass, inside the program (see `opstep.loops`): layers
+        """A loop over the minibatches of one pass, inside the program (see `reader_loop`): layers
         made inside the `with` run for each of them. Python makes them, ahead and on a thread."""
         return of_reader(self).iterate(steps, prefetch, name)
 

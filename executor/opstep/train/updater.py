@@ -6,12 +6,13 @@ import itertools
 
 import numpy as np
 
-from opstep import context, layers, owners, tables
+from opstep import context, layers, owners
 from opstep._core import Error
 from opstep.executor import Executor, Scope
-from opstep.machine import GradientMachine, OutputModel
 from opstep.optimizer import Optimizer
 from opstep.program import Program
+from opstep.show import tables
+from opstep.train.machine import GradientMachine, OutputModel
 from opstep.variable import Parameter, Variable
 
 _numbers = itertools.count()

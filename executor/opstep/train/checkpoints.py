@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
-from opstep import context, control_flow, ops
+from opstep import context, ops
 from opstep._core import Error
 from opstep.executor import Scope, _default
 from opstep.initializer import Constant, add_startup_value
+from opstep.layers import control_flow
 from opstep.model import Path, _persistables, load_checkpoint
 from opstep.program import Program, file_path
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from opstep import _core, ops
 from opstep._core import Error
-from opstep.pipelines import Field, described
 from opstep.program import Operator, Program, file_path
+from opstep.readers.pipelines import Field, described
 
 
 def replace(program: Program, given: Sequence[str], skip_damaged: bool = False) -> set[int]:

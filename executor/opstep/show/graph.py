@@ -8,10 +8,10 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from opstep.dot import inner_blocks
-from opstep.drawing import svg, text
 from opstep.program import Block, Program
-from opstep.tables import program_table
+from opstep.show.canvas import svg, text
+from opstep.show.dot import inner_blocks
+from opstep.show.tables import program_table
 from opstep.variable import type_text
 
 _OPS = 150  # more make no picture that can be read

@@ -10,12 +10,12 @@ import numpy as np
 
 from opstep.context import _context, program_guard
 from opstep.convert.branches import truth
-from opstep.convert.errors import error_here, line_here
 from opstep.convert.loops import Loop
-from opstep.convert.merging import TRUTH, made, mapped
+from opstep.convert.merged_values import TRUTH, made, mapped
 from opstep.convert.number import Number
 from opstep.convert.state import is_tensor, unwinding
 from opstep.convert.trace import Trace, recording
+from opstep.convert.user_errors import error_here, line_here
 from opstep.executor import Executor, Scope
 from opstep.imperative.value import Value, to_variable
 from opstep.layers import data

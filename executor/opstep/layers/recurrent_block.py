@@ -8,8 +8,8 @@ from typing import Any
 
 from opstep import ops
 from opstep._core import Error
-from opstep.control_flow import check_mode, names_of, new_block
 from opstep.errors import error
+from opstep.layers.control_flow import check_mode, names_of, new_block
 from opstep.program import Block
 from opstep.variable import Variable
 

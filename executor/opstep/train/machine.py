@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context, owners, tables
+from opstep import _core, context, owners
 from opstep._core import Error
-from opstep.backward import append_backward
 from opstep.executor import Executor, Scope, global_scope
-from opstep.joining import joined
 from opstep.model import _persistables
 from opstep.origins import accepts, name_in
 from opstep.program import Program
+from opstep.program_join import joined
+from opstep.show import tables
+from opstep.train.backward import append_backward
 from opstep.variable import Parameter, Variable
 
 

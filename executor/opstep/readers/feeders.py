@@ -13,11 +13,11 @@ import numpy as np
 
 from opstep import _core, ops
 from opstep._core import Error
-from opstep.pipelines import Field, Pipeline, _in
 from opstep.ragged import Ragged
+from opstep.readers.pipelines import Field, Pipeline, _in
 
 if TYPE_CHECKING:
-    from opstep.readers import Batch, Reader
+    from opstep.readers.reader import Batch, Reader
 
 
 class _Feeder:

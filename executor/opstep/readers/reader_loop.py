@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from opstep import context, ops
 from opstep._core import Error
-from opstep.control_flow import Switch
 from opstep.initializer import Constant, add_startup_value
+from opstep.layers.control_flow import Switch
 from opstep.program import Block, Program
 from opstep.variable import Variable
 
 if TYPE_CHECKING:
-    from opstep.pipelines import Pipeline
-    from opstep.readers import Reader
+    from opstep.readers.pipelines import Pipeline
+    from opstep.readers.reader import Reader
 
 
 class ReaderLoop:
@@ -156,8 +156,8 @@ class ReaderLoop:
         What computes them is added once more, as in a test and for the reader's data, with the same
         parameters; gradients and updates are left out.
         """
-        from opstep.feeders import of_reader
-        from opstep.pipelines import Pipeline
+        from opstep.readers.feeders import of_reader
+        from opstep.readers.pipelines import Pipeline
 
         program, body = self._inside("loop.evaluate")
         wanted = list(values) if isinstance(values, list | tuple) else [values]

@@ -1,15 +1,4 @@
-"""Attach this process to a debug server: `opstep debug` and editors do it by themselves.
-
-The environment does the same without a change to the program: OPSTEP_SERVER holds the address,
-OPSTEP_TOKEN_FILE, OPSTEP_TLS_CA, OPSTEP_POLICY, OPSTEP_WAIT, OPSTEP_ON_DISCONNECT and
-OPSTEP_MAX_PAUSE stand for the arguments of `connect`.
-
-A process that has an Executor can also be attached to later, by `opstep attach`: it has a doorbell,
-a socket that only its own user can use. OPSTEP_DOORBELL=0 leaves that out.
-
-OPSTEP_TAPS=taps.toml logs values of ops as that file says, without a debugger; `tap` does it from
-Python.
-"""
+"""This process and its debug server: connecting, leaving, and the doorbell for a later debugger."""
 
 from __future__ import annotations
 
@@ -20,10 +9,9 @@ import sys
 import threading
 import time
 
-from opstep import _core, collector, context, credentials, tap_limits
+from opstep import _core, context
 from opstep._core import Error
-from opstep.tap_limits import limit_taps as limit_taps
-from opstep.taps import Tap as Tap, tap as tap
+from opstep.debug import collector_process, credentials, tap_limits
 from opstep.version import __version__
 
 _ENDS = ("continue", "wait")
@@ -185,7 +173,7 @@ def _rank() -> int:
 def _in_child() -> None:
     global _doorbell_is_open
     _doorbell_is_open = False
-    collector.forget()
+    collector_process.forget()
     _core.debug_forget_after_fork()
     _core.set_main_thread(threading.main_thread().ident)
 
@@ -193,12 +181,12 @@ def _in_child() -> None:
 def _end() -> None:
     _core.doorbell_close()
     detach()
-    collector.end()
+    collector_process.end()
 
 
 def log_taps(file: str) -> None:
     """As OPSTEP_TAPS=FILE does: starts what writes the records, and connects to it."""
-    address = collector.start(file)
+    address = collector_process.start(file)
     # Processes that this one starts log to the same place.
     os.environ["OPSTEP_SERVER"] = address
     connect(address, wait=_COLLECTOR_SECONDS)

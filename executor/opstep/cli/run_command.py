@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, debug
+from opstep import _core
 from opstep._core import Error
-from opstep.cli import data, settings
-from opstep.cli.feeding import feeds_of
-from opstep.cli.showing import value
-from opstep.cli.training import Training, is_training
+from opstep.cli import data_files, settings
+from opstep.cli.feeds import feeds_of
+from opstep.cli.show_command import value
+from opstep.cli.training_run import Training, is_training
+from opstep.debug import connection
 from opstep.executor import CompiledProgram, Executor, Scope, compile
 from opstep.model import _fill_others, _persistables, _types, load_model
 from opstep.program import Program, file_path
@@ -42,7 +43,7 @@ def run_script(path: str, args: Sequence[str], taps: str | None = None) -> int:
 def run(args: argparse.Namespace) -> int:
     """A model or a program, once or many times; one with loops over data, to its end."""
     if args.taps:
-        debug.log_taps(args.taps)
+        connection.log_taps(args.taps)
     scope = Scope()
     training: Training | None = None
     if os.path.isdir(args.file):
@@ -52,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
         program = Program.load(args.file)
         loops = is_training(program)
         _check_options(args, program, loops)
-        known = data.replace(program, args.data, args.skip_damaged)
-        data.check_trusted(program, known, args.allow_files)
+        known = data_files.replace(program, args.data, args.skip_damaged)
+        data_files.check_trusted(program, known, args.allow_files)
         feeds, fetches = program._core.feed_names(), []
         if loops:
             training = Training(program, scope, args)
@@ -115,7 +116,7 @@ def _start(program: Program, scope: Scope, args: argparse.Namespace) -> None:
     """First values, but for those that the program gives itself."""
     if args.startup:
         startup = Program.load(args.startup)
-        data.check_trusted(startup, set(), args.allow_files)
+        data_files.check_trusted(startup, set(), args.allow_files)
         Executor().run(startup, scope=scope)
     if args.params:
         settings.fill(program, scope)  # the file may have some of the values only

@@ -11,6 +11,7 @@ from typing import Any
 
 from opstep import _core
 from opstep._core import Error
+from opstep.debug import collector_process, connection
 
 _SECONDS = 10.0
 _POLL_SECONDS = 0.005
@@ -80,11 +81,8 @@ def tap(ops: str | None = None, *, to: str | Sequence[str] | None = None, **keys
 
 
 def _connect() -> None:
-    # Only here: that module gives this one to its users.
-    from opstep import collector, debug
-
     if not _core.debug_state().wanted:
-        debug.connect(collector.start(None))
+        connection.connect(collector_process.start(None))
     end = time.monotonic() + _SECONDS
     while not (state := _core.debug_state()).server:
         if state.refused:
