@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from conftest import World
 
 import opstep
+from harness.world import World
 from opstep import layers, readers
 
 ROWS = {"x": np.arange(20).reshape(10, 2), "label": np.arange(10)}

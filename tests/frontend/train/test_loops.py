@@ -11,7 +11,7 @@ import pytest
 
 import opstep
 from opstep import layers, readers, records
-from opstep.pipelines import Pipeline
+from opstep.readers.pipelines import Pipeline
 from opstep.variable import Variable
 
 Network = Callable[[Variable, Variable], Variable]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import World
 
 import opstep
+from harness.world import World
 from opstep import datasets, layers, metrics
 from opstep.readers import Reader
 

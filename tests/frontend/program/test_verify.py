@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import opstep
+from harness import ROOT
 from opstep import layers, ops
 from opstep_server.wire import program_pb2
 
 Desc = program_pb2.ProgramDesc
-VERIFY = Path(__file__).resolve().parents[2] / "executor" / "ir" / "verify.cc"
+VERIFY = ROOT / "executor" / "ir" / "verify.cc"
 
 
 def build() -> Desc:

@@ -15,8 +15,12 @@ import numpy as np
 import pytest
 
 import opstep
+from harness import TESTS
 from harness.patience import SECONDS, wait_until_computing
 from opstep import _core, layers, ops
+
+# Where a script of its own finds this file and the harness.
+FOLDERS = (str(Path(__file__).parent), str(TESTS))
 
 
 def train_in_numpy(params, images, labels, rate: float, steps: int) -> list[float]:
@@ -301,13 +305,13 @@ def test_ctrl_c_ends_a_long_run(how: str) -> None:
     script = textwrap.dedent(
         """
         import sys, opstep
-        sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
+        sys.path[:0] = sys.argv[1:3]
         from test_run import endless
         main, i = endless()
         exe = opstep.Executor()
         try:
             print("go", flush=True)
-            if sys.argv[2] == "run":
+            if sys.argv[3] == "run":
                 exe.run(main, fetch_list=[i])
             else:
                 opstep.compile(main, fetches=[i])()
@@ -317,8 +321,7 @@ def test_ctrl_c_ends_a_long_run(how: str) -> None:
         print(exe.run(main, fetch_list=[i])[0].tolist(), flush=True)
         """
     )
-    folder = __file__.rsplit("/", 1)[0]
-    command = [sys.executable, "-c", script, folder, how]
+    command = [sys.executable, "-c", script, *FOLDERS, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "go\n"
@@ -335,9 +338,9 @@ def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> No
     script = textwrap.dedent(
         """
         import sys, threading, time, opstep
-        sys.path[:0] = [sys.argv[1], sys.argv[1] + "/.."]
+        sys.path[:0] = sys.argv[1:3]
         from test_run import endless
-        main, i = endless(int(sys.argv[2]))
+        main, i = endless(int(sys.argv[3]))
         exe = opstep.Executor()
         began = time.process_time()
 
@@ -351,8 +354,7 @@ def test_a_process_ends_well_while_its_daemon_threads_run(iterations: int) -> No
             time.sleep(0.001)
         """
     )
-    folder = __file__.rsplit("/", 1)[0]
-    command = [sys.executable, "-c", script, folder, str(iterations)]
+    command = [sys.executable, "-c", script, *FOLDERS, str(iterations)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import opstep
-from opstep import elsewhere, layers, ops
+from opstep import foreign_names, layers, ops
 from opstep.imperative import guard, to_variable
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -82,9 +83,9 @@ def test_the_number_of_threads() -> None:
     assert "OPSTEP_NUM_THREADS is 'abc': it must be a number from 1 to 256" in done.stderr
 
 
-@pytest.mark.parametrize("name", elsewhere.FUNCTIONS)
+@pytest.mark.parametrize("name", foreign_names.FUNCTIONS)
 def test_words_of_other_libraries_lead_to_ours(name: str) -> None:
-    written = elsewhere.FUNCTIONS[name]
+    written = foreign_names.FUNCTIONS[name]
     for package, function in re.findall(r"\b(ops|layers)\.(\w+)", written):
         assert callable(getattr({"ops": ops, "layers": layers}[package], function))
     for package in (ops, layers):
@@ -96,21 +97,21 @@ def test_words_of_other_libraries_lead_to_ours(name: str) -> None:
         assert known or f"; write {written}" in str(failed.value)
 
 
-@pytest.mark.parametrize("name", elsewhere.FUNCTIONS)
+@pytest.mark.parametrize("name", foreign_names.FUNCTIONS)
 def test_words_of_other_libraries_as_methods(x: opstep.Variable, name: str) -> None:
     with guard():
         value = to_variable(X)
     for place in (x, value, opstep):
         if not hasattr(place, name):
-            with pytest.raises(AttributeError, match=re.escape(elsewhere.FUNCTIONS[name])):
+            with pytest.raises(AttributeError, match=re.escape(foreign_names.FUNCTIONS[name])):
                 getattr(place, name)
 
 
-@pytest.mark.parametrize("name", elsewhere.PACKAGE)
+@pytest.mark.parametrize("name", foreign_names.PACKAGE)
 def test_words_of_other_packages(name: str) -> None:
-    with pytest.raises(AttributeError, match=re.escape(elsewhere.PACKAGE[name])):
+    with pytest.raises(AttributeError, match=re.escape(foreign_names.PACKAGE[name])):
         getattr(opstep, name)
-    for written in re.findall(r"opstep\.([\w.]+)", elsewhere.PACKAGE[name]):
+    for written in re.findall(r"opstep\.([\w.]+)", foreign_names.PACKAGE[name]):
         found: Any = opstep
         for part in written.split("."):
             found = getattr(found, part)
@@ -123,6 +124,14 @@ def test_an_op_is_no_method(x: opstep.Variable) -> None:
         _ = x.nonsense
     with pytest.raises(AttributeError, match=r"has no attribute 'relu'; write layers.relu$"):
         _ = opstep.relu
+
+
+def test_no_module_hides_the_hint_to_a_layer_or_an_op() -> None:
+    """A folder called `data` would: `opstep.data` leads to `layers.data`."""
+    with pytest.raises(AttributeError, match=r"has no attribute 'data'; write layers.data$"):
+        _ = opstep.data
+    modules = {name for name, value in vars(opstep).items() if isinstance(value, ModuleType)}
+    assert not modules & {*dir(ops), *(n for n in dir(layers) if callable(getattr(layers, n)))}
 
 
 def test_numpy_s_functions_and_operators(x: opstep.Variable) -> None:

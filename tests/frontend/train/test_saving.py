@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import World
 from safetensors.numpy import load_file, save_file
 
 import opstep
+from harness.world import World
 from opstep import layers, lr, optimizer
 
 RNG = np.random.default_rng(8)

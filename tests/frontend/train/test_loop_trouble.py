@@ -12,9 +12,9 @@ import pytest
 
 import opstep
 from opstep import layers, ops, readers, records
-from opstep.feeders import of_reader
-from opstep.loops import ReaderLoop
-from opstep.pipelines import Pipeline
+from opstep.readers.feeders import of_reader
+from opstep.readers.pipelines import Pipeline
+from opstep.readers.reader_loop import ReaderLoop
 from opstep.variable import Variable
 from opstep_server.wire import program_pb2 as pb
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from conftest import World
 
 import opstep
 from harness.nets import FEED, RNG, conv_net, error_of, mlp, trained_apart, training, values
+from harness.world import World
 from opstep import layers
 
 

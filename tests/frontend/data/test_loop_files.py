@@ -10,7 +10,7 @@ import pytest
 import opstep
 from harness.png_files import write_png
 from opstep import layers, readers
-from opstep.pipelines import Pipeline
+from opstep.readers.pipelines import Pipeline
 
 
 def files(kind: str, folder: Path) -> Pipeline:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import numpy as np
-from conftest import World
 
 import opstep
+from harness.world import World
 from opstep import layers, metrics, readers
 
 

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import opstep
+from harness import ROOT
 from harness.patience import SECONDS
 from opstep import layers
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 def output(name: str, *args: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import World
 
 import opstep
 from harness.nets import (
@@ -25,6 +24,7 @@ from harness.nets import (
     values,
 )
 from harness.patience import SECONDS
+from harness.world import World
 from opstep import Variable, _core, initializer, layers
 
 # --- merge --------------------------------------------------------------------------------------

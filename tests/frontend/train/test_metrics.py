@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import World
 
 import opstep
+from harness.world import World
 from opstep import layers, metrics
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import World
 from safetensors.numpy import load_file, save_file
 
 import opstep
+from harness.world import World
 from opstep import layers, ops
 
 X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from conftest import World
 
 import opstep
+from harness.world import World
 from opstep import layers, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -22,7 +22,7 @@ import opstep
 from harness.patience import SECONDS
 from opstep import layers, ops
 from opstep.cli.main import parser
-from opstep.dot import dot
+from opstep.show.dot import dot
 from opstep_server.cli.app.command_line import EXECUTOR_COMMANDS
 from opstep_server.wire import program_pb2
 
