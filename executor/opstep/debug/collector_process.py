@@ -1,4 +1,4 @@
-"""The process beside this one that writes the records of its taps: `opstep collect`."""
+"""The collector of this process: `opstep collect`, which writes the records of its taps."""
 
 from __future__ import annotations
 

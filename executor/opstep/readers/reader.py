@@ -91,7 +91,7 @@ class Reader:
     def iterate(
         self, steps: int | None = None, prefetch: int | None = None, name: str | None = None
     ) -> ReaderLoop:
-        """A loop over the minibatches of one pass, inside the program (see `reader_loop`): layers
+        """A loop over the minibatches of one pass, inside the program (see `ReaderLoop`): layers
         made inside the `with` run for each of them. Python makes them, ahead and on a thread."""
         return of_reader(self).iterate(steps, prefetch, name)
 

@@ -10,6 +10,7 @@ import pytest
 
 import opstep
 from opstep import debug
+from opstep.debug import connection
 
 VARIABLES = ("SERVER", "TOKEN_FILE", "TLS_CA", "POLICY", "ON_DISCONNECT", "MAX_PAUSE")
 
@@ -73,6 +74,6 @@ def test_certificates_are_pem(tmp_path: Path) -> None:
 
 def test_waiting_needs_a_way_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPSTEP_DOORBELL", "0")
-    monkeypatch.setattr(debug, "_doorbell_is_open", False)
+    monkeypatch.setattr(connection, "_doorbell_is_open", False)
     with pytest.raises(opstep.Error, match="nobody could attach"):
         debug.wait_for_client(0.1)
