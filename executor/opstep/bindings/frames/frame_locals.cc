@@ -1,4 +1,4 @@
-#include "opstep/bindings/frame_locals.h"
+#include "opstep/bindings/frames/frame_locals.h"
 
 #if PY_VERSION_HEX < 0x030b0000
 #include <frameobject.h>

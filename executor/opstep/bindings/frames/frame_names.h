@@ -1,10 +1,11 @@
+// What the names of one Python frame hold.
 #pragma once
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "opstep/bindings/frames.h"
+#include "opstep/bindings/frames/frames.h"
 
 namespace opstep::python {
 

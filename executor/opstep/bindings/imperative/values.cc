@@ -1,5 +1,5 @@
 // Runtime values of imperative mode: the type that opstep.imperative.Value is a class of.
-#include "opstep/bindings/values.h"
+#include "opstep/bindings/imperative/values.h"
 
 #include <pybind11/stl.h>
 #include <structmember.h>

@@ -1,9 +1,9 @@
-#include "opstep/bindings/call_names.h"
+#include "opstep/bindings/frames/call_names.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "opstep/bindings/frame_names.h"
+#include "opstep/bindings/frames/frame_names.h"
 
 namespace opstep::python {
 namespace {

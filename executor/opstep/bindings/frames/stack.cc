@@ -5,7 +5,7 @@
 #include <memory_resource>
 #include <unordered_map>
 
-#include "opstep/bindings/frames.h"
+#include "opstep/bindings/frames/frames.h"
 
 namespace opstep::python {
 namespace {

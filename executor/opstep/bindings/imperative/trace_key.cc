@@ -1,6 +1,6 @@
-#include "opstep/bindings/trace_key.h"
+#include "opstep/bindings/imperative/trace_key.h"
 
-#include "opstep/bindings/values.h"
+#include "opstep/bindings/imperative/values.h"
 
 namespace opstep::python {
 namespace {

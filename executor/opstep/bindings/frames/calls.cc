@@ -2,15 +2,15 @@
 // a frame that has ended and the one after it may have the same address. So each frame that made an
 // op is marked, by an object in its `f_trace` that goes away with it. Only trace functions use that
 // attribute; a frame that has one is known by its address.
-#include "opstep/bindings/calls.h"
+#include "opstep/bindings/frames/calls.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 
 #include "debug/agent.h"
-#include "opstep/bindings/call_names.h"
-#include "opstep/bindings/flow.h"
+#include "opstep/bindings/frames/call_names.h"
+#include "opstep/bindings/frames/flow.h"
 
 namespace opstep::python {
 namespace {

@@ -1,11 +1,11 @@
-#include "opstep/bindings/frame_names.h"
+#include "opstep/bindings/frames/frame_names.h"
 
 #include <structmember.h>
 
 #include <algorithm>
 
-#include "opstep/bindings/frame_locals.h"
-#include "opstep/bindings/values.h"
+#include "opstep/bindings/frames/frame_locals.h"
+#include "opstep/bindings/imperative/values.h"
 
 namespace opstep::python {
 namespace {

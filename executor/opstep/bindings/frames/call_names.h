@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "opstep/bindings/frames.h"
+#include "opstep/bindings/frames/frames.h"
 
 namespace opstep::python {
 

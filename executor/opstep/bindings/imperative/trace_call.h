@@ -1,3 +1,4 @@
+// One call of an op's function in imperative mode, and what holds for the thread that makes it.
 #pragma once
 
 #include <span>

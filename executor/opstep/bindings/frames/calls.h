@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "debug/made_by.h"
-#include "opstep/bindings/frames.h"
+#include "opstep/bindings/frames/frames.h"
 
 namespace opstep::python {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "opstep/bindings/frames.h"
+#include "opstep/bindings/frames/frames.h"
 
 namespace opstep::python {
 

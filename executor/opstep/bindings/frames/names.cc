@@ -5,8 +5,8 @@
 #include "debug/agent.h"
 #include "debug/made_by.h"
 #include "opstep/bindings/bindings.h"
-#include "opstep/bindings/frame_names.h"
-#include "opstep/bindings/values.h"
+#include "opstep/bindings/frames/frame_names.h"
+#include "opstep/bindings/imperative/values.h"
 
 namespace opstep::python {
 namespace {

@@ -1,5 +1,5 @@
 // One call of an op's function in imperative mode.
-#include "opstep/bindings/trace_call.h"
+#include "opstep/bindings/imperative/trace_call.h"
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 #include "debug/doorbell.h"
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
-#include "opstep/bindings/calls.h"
-#include "opstep/bindings/trace_key.h"
-#include "opstep/bindings/values.h"
+#include "opstep/bindings/frames/calls.h"
+#include "opstep/bindings/imperative/trace_key.h"
+#include "opstep/bindings/imperative/values.h"
 #include "runtime/hook_state.h"
 #include "runtime/traced_program.h"
 

@@ -1,5 +1,5 @@
 // What Python's compiled code says of the names that it assigns.
-#include "opstep/bindings/frames.h"
+#include "opstep/bindings/frames/frames.h"
 
 #include <array>
 #include <optional>

@@ -1,3 +1,4 @@
+// The key under which the plan of a call is cached.
 #pragma once
 
 #include <memory_resource>

@@ -1,11 +1,11 @@
-#include "opstep/bindings/flow.h"
+#include "opstep/bindings/frames/flow.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include "opstep/bindings/frame_locals.h"
-#include "opstep/bindings/frame_names.h"
+#include "opstep/bindings/frames/frame_locals.h"
+#include "opstep/bindings/frames/frame_names.h"
 
 namespace opstep::python {
 namespace {

@@ -1,8 +1,8 @@
 // Imperative mode: an op's function, called with values, runs the op at once.
 #include <array>
 
-#include "opstep/bindings/trace_call.h"
-#include "opstep/bindings/values.h"
+#include "opstep/bindings/imperative/trace_call.h"
+#include "opstep/bindings/imperative/values.h"
 
 namespace opstep::python {
 namespace {

@@ -1,3 +1,4 @@
+// Runtime values of imperative mode as Python sees them.
 #pragma once
 
 #include "opstep/bindings/bindings.h"
