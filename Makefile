@@ -11,8 +11,8 @@ VSCODE := ide_plugins/vscode
 
 # What the extension and the generated Python are made of. The folders are named too, so that a
 # deleted file counts as a change.
-NATIVE_DIRS := $(wildcard proto executor/base executor/data executor/ir executor/ops executor/passes executor/plan \
-  executor/runtime executor/debug executor/opstep/bindings)
+NATIVE_DIRS := $(shell find proto executor/base executor/data executor/ir executor/ops executor/passes executor/plan \
+  executor/runtime executor/debug executor/opstep/bindings -type d 2>/dev/null)
 NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o -name '*.h' \
   -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
   CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
@@ -39,7 +39,13 @@ $(STAMPS)/venv: tools/setup_venv.sh pyproject.toml $(STAMPS)/system-build $(STAM
 	@tools/setup_venv.sh
 	@touch $@
 
-$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/venv
+# The editable install remembers the file of each module, so it is made again when one is moved. The
+# list of modules is written only when it has changed.
+$(shell mkdir -p $(STAMPS); list=$$(find executor/opstep debug_server/opstep_server -name '*.py' \
+  -not -path '*/wire/*' | sort); [[ $$list == "$$(cat $(STAMPS)/modules 2>/dev/null)" ]] || \
+  echo "$$list" >$(STAMPS)/modules)
+
+$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/modules $(STAMPS)/venv
 	@echo "Building opstep"
 	@tools/install.sh editable
 	@touch $@

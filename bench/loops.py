@@ -12,8 +12,8 @@ from table import Row, interleaved
 
 import opstep
 from opstep import layers, readers
-from opstep.pipelines import Pipeline
 from opstep.readers import Reader
+from opstep.readers.pipelines import Pipeline
 from opstep.variable import Variable
 
 BATCH, ROWS = 128, 128 * 60

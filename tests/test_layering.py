@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.util
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXECUTOR = ROOT / "executor"
+FRONTEND = EXECUTOR / "opstep"
 SERVER = ROOT / "debug_server" / "opstep_server"
 RUN_LOOP = EXECUTOR / "runtime" / "run.cc"
 SCREEN = 60  # lines
+MOST_FILES = 40  # side by side in a folder
 
 # folder → the folders whose headers it may include, beside its own.
 MAY_KNOW: dict[str, set[str]] = {
@@ -321,18 +324,49 @@ def test_both_faces_call_the_debugger() -> None:
         assert "opstep_server.debugger.Debugger" in called
 
 
-def test_modules_of_the_server_have_names_of_their_own() -> None:
+# --- files of the Python packages ---------------------------------------------------------------
+
+PACKAGES = pytest.mark.parametrize("package", [FRONTEND, SERVER], ids=["opstep", "opstep_server"])
+
+
+@PACKAGES
+def test_modules_of_a_package_have_unique_names(package: Path) -> None:
+    """A module and a folder must not share a name either: one of them could not be imported."""
     seen: dict[str, list[str]] = {}
-    for path in python_files(SERVER):
+    for path in python_files(package):
         if not path.name.startswith("__"):
-            seen.setdefault(path.name, []).append(where(path))
+            seen.setdefault(path.stem, []).append(where(path))
     twice = {name: paths for name, paths in seen.items() if len(paths) > 1}
     assert not twice
+    hidden = [path for paths in seen.values() for path in paths if (ROOT / path[:-3]).is_dir()]
+    assert not hidden
 
 
-def test_folders_of_the_server_are_small_and_say_what_they_hold() -> None:
-    folders: dict[Path, int] = {}
-    for path in python_files(SERVER):
-        folders[path.parent] = folders.get(path.parent, 0) + 1
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{where(path)}: no first line"
-    assert not {where(folder): count for folder, count in folders.items() if count > 40}
+@PACKAGES
+def test_every_python_file_says_what_it_holds(package: Path) -> None:
+    silent = [
+        where(path)
+        for path in python_files(package)
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert not silent
+
+
+FOLDERS_WITH_MANY = pytest.mark.parametrize(
+    ("folder", "suffixes"),
+    [
+        (FRONTEND, {".py", ".pyi", ".cc", ".h"}),
+        (SERVER, {".py"}),
+        (ROOT / "tests" / "frontend", {".py"}),
+        (ROOT / "tests" / "programs", {".py"}),
+    ],
+    ids=["opstep", "opstep_server", "tests/frontend", "tests/programs"],
+)
+
+
+@FOLDERS_WITH_MANY
+def test_folders_are_small(folder: Path, suffixes: set[str]) -> None:
+    files = [p for p in folder.rglob("*") if p.suffix in suffixes and p.is_file()]
+    assert files
+    counts = Counter(path.parent for path in files if "wire" not in path.parent.parts)
+    assert not {where(each): count for each, count in counts.items() if count > MOST_FILES}

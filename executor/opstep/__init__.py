@@ -28,10 +28,8 @@ from opstep import (  # noqa: E402
     imperative,
     initializer,
     layers,
-    loop_memory,
     lr,
     metrics,
-    notebook as _notebook,
     ops,
     optimizer,
     pictures,
@@ -40,7 +38,6 @@ from opstep import (  # noqa: E402
     records,
     threads,
 )
-from opstep.backward import append_backward  # noqa: E402
 from opstep.context import (  # noqa: E402
     default_main_program,
     default_startup_program,
@@ -48,6 +45,7 @@ from opstep.context import (  # noqa: E402
     program_guard,
 )
 from opstep.convert import Spec, cond as cond, to_graph, while_, while_loop  # noqa: E402
+from opstep.debug import connection as _connection  # noqa: E402
 from opstep.executor import (  # noqa: E402
     CompiledProgram,
     Executor,
@@ -55,16 +53,6 @@ from opstep.executor import (  # noqa: E402
     compile,
     global_scope,
     scope_guard,
-)
-from opstep.gradients import gradients  # noqa: E402
-from opstep.joining import chain, merge  # noqa: E402
-from opstep.loop_memory import get_loop_memory, set_loop_memory  # noqa: E402
-from opstep.machine import (  # noqa: E402
-    GradientMachine,
-    OutputModel,
-    compose,
-    gradient_machine,
-    model_of,
 )
 from opstep.model import (  # noqa: E402
     Model,
@@ -76,11 +64,24 @@ from opstep.model import (  # noqa: E402
     save_params,
 )
 from opstep.program import Block, Operator, Program  # noqa: E402
+from opstep.program_join import chain, merge  # noqa: E402
 from opstep.pylayer import PyLayer  # noqa: E402
 from opstep.ragged import Ragged  # noqa: E402
-from opstep.saving import checkpoint, resume  # noqa: E402
+from opstep.show import notebook_cells as _notebook_cells  # noqa: E402
 from opstep.threads import get_num_threads, set_num_threads  # noqa: E402
-from opstep.updating import Updater, updater  # noqa: E402
+from opstep.train import loop_memory as _loop_memory  # noqa: E402
+from opstep.train.backward import append_backward  # noqa: E402
+from opstep.train.checkpoints import checkpoint, resume  # noqa: E402
+from opstep.train.gradients import gradients  # noqa: E402
+from opstep.train.loop_memory import get_loop_memory, set_loop_memory  # noqa: E402
+from opstep.train.machine import (  # noqa: E402
+    GradientMachine,
+    OutputModel,
+    compose,
+    gradient_machine,
+    model_of,
+)
+from opstep.train.updater import Updater, updater  # noqa: E402
 from opstep.variable import Parameter, Variable  # noqa: E402
 from opstep.version import __version__ as __version__  # noqa: E402
 
@@ -147,17 +148,17 @@ __all__ = [
     "while_loop",
 ]
 
-_notebook._start()
+_notebook_cells._start()
 threads._start()
-loop_memory._start()
-debug._start()
+_loop_memory._start()
+_connection._start()
 
 if not _TYPE_CHECKING:  # Type checkers would take every name for an attribute.
 
     def __getattr__(name: str) -> object:
-        from opstep import elsewhere
+        from opstep import foreign_names
 
-        hint = elsewhere.hint(name, elsewhere.FUNCTIONS | elsewhere.PACKAGE)
+        hint = foreign_names.hint(name, foreign_names.FUNCTIONS | foreign_names.PACKAGE)
         for package in (layers, ops):
             if not hint and name in dir(package) and callable(getattr(package, name)):
                 hint = f"; write {package.__name__.removeprefix('opstep.')}.{name}"

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from opstep import _core, context, debug, owners, ragged
+from opstep import _core, context, owners, ragged
 from opstep._core import Error
+from opstep.debug import connection
 from opstep.errors import error
 from opstep.operators import Operators
 from opstep.origins import name_in, names_in
@@ -93,7 +94,7 @@ class Executor:
         if place != "cpu":
             raise Error(f"there is no place '{place}'; opstep runs on 'cpu'")
         self._core = _core.Executor()
-        debug._open_doorbell()
+        connection._open_doorbell()
 
     def run(
         self,
@@ -167,7 +168,7 @@ class CompiledProgram:
         }
         names = [name for feed in feeds for name in self._fed(feed)]
         self._core = _core.Callable(program._core, names, self._fetches.names, scope._core)
-        debug._open_doorbell()
+        connection._open_doorbell()
 
     def _fed(self, name: str) -> list[str]:
         """The feed, and the companions of a ragged one in the order of `ragged.feeds`."""

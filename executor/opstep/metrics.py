@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opstep._core import Error
-from opstep.tables import facts_table
+from opstep.show.tables import facts_table
 
 
 class Metric:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 import numpy as np
 
-from opstep.elsewhere import hint as hint_of, with_hints
 from opstep.errors import error
+from opstep.foreign_names import hint as hint_of, with_hints
 
 # What may stand beside a variable in an expression.
 Operand = Union["Operators", int, float, bool]
@@ -155,7 +155,7 @@ class Operators:
         return _ops().greater_or_equal(self, other)
 
     def __getitem__(self, key: Any) -> Any:
-        from opstep.indexing import index
+        from opstep.indexes import index
 
         return index(self, key)
 

@@ -15,7 +15,7 @@ import sys
 from functools import cached_property
 from typing import Any
 
-from opstep import _core, context, elsewhere, errors
+from opstep import _core, context, errors, foreign_names
 from opstep._core import Error
 from opstep.operators import Operators
 from opstep.program import Operator, Program
@@ -302,7 +302,7 @@ def __getattr__(name: str) -> OpFunction:
     op_type = name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
     if op_type not in _types:
         near = _core.nearest(name, _core.op_types())
-        hint = elsewhere.hint(name) or (f"; did you mean '{near}'?" if near else "")
+        hint = foreign_names.hint(name) or (f"; did you mean '{near}'?" if near else "")
         raise AttributeError(f"there is no op '{name}'{hint}")
     function = _function(op_type)
     # `ops.range` must not hide Python's from the code here.

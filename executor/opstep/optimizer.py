@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from opstep import _core, context, elsewhere, ops, owners
+from opstep import _core, context, foreign_names, ops, owners
 from opstep._core import Error
-from opstep.backward import append_backward
 from opstep.clipping import GradientClip
 from opstep.errors import error
 from opstep.executor import Scope, global_scope
@@ -21,6 +20,7 @@ from opstep.initializer import Constant, add_startup_value
 from opstep.lr import Schedule
 from opstep.operators import Operators
 from opstep.program import Program
+from opstep.train.backward import append_backward
 from opstep.variable import Parameter, Variable
 
 Pair = tuple[Variable, Variable]
@@ -61,7 +61,7 @@ class Optimizer:
     _counts_steps = False
 
     def __new__(cls, *_: Any, **words: Any) -> Any:
-        elsewhere.check_words(cls.__name__, cls.__init__, words)
+        foreign_names.check_words(cls.__name__, cls.__init__, words)
         return super().__new__(cls)
 
     def __init__(

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from opstep import drawing
 from opstep._core import Error
-from opstep.drawing import COLOURS, Scale, count, line, numbers, svg, text
+from opstep.show import canvas
+from opstep.show.canvas import COLOURS, Scale, count, line, numbers, svg, text
 
 __all__ = ["Picture", "curve", "graph", "images", "points", "tensor"]
 
@@ -48,7 +48,7 @@ class Picture:
 
 def curve(values: Any, title: str = "") -> Picture:
     """Numbers over steps, from step 1 on; with a dict, several curves in one picture."""
-    named = {k: numbers("curve", v).reshape(-1) for k, v in drawing.series("curve", values).items()}
+    named = {k: numbers("curve", v).reshape(-1) for k, v in canvas.series("curve", values).items()}
     longest = max(len(v) for v in named.values())
     lost = sum(int((~np.isfinite(v)).sum()) for v in named.values())
     across = Scale(np.array([1.0, longest]), _LEFT, _WIDTH - _RIGHT)
@@ -70,7 +70,7 @@ def curve(values: Any, title: str = "") -> Picture:
 
 def points(xy: Any, title: str = "") -> Picture:
     """Rows of x and y as points, equally scaled; with a dict, several clouds in one picture."""
-    named = {k: numbers("points", v) for k, v in drawing.series("points", xy).items()}
+    named = {k: numbers("points", v) for k, v in canvas.series("points", xy).items()}
     for rows in named.values():
         if rows.ndim != 2 or rows.shape[1] != 2:
             raise Error(
@@ -125,7 +125,7 @@ def images(
     scale = Scale(shown, 0, 255)
     finite = np.isfinite(shown)
     bytes_ = scale(np.where(finite, shown, scale.low)).astype(np.uint8)
-    bytes_[~finite.all(axis=-1)] = drawing.NOT_FINITE
+    bytes_[~finite.all(axis=-1)] = canvas.NOT_FINITE
     figures = [_image(one, *_words(i, labels, truth)) for i, one in enumerate(bytes_)]
     caption = f"{count(total, 'image')} of {size} pixels"
     if len(shown) < total:
@@ -146,8 +146,8 @@ def tensor(array: Any, title: str = "") -> Picture:
 def graph(program: Any) -> Picture:
     """The ops of a program, a model or a machine and what goes from one to another, block by
     block."""
-    from opstep.graph import draw
     from opstep.program import Program
+    from opstep.show.graph import draw
 
     drawn = getattr(program, "program", program)
     if not isinstance(drawn, Program):
@@ -185,14 +185,14 @@ def tensor_html(array: np.ndarray) -> str:
     if array.size < 2 or (array == array.reshape(-1)[0]).all():
         return ""
     table = array.reshape(1, -1) if array.ndim < 2 else array.reshape(array.shape[0], -1)
-    rows = drawing.shrunk(table, _ROWS, _COLUMNS)
+    rows = canvas.shrunk(table, _ROWS, _COLUMNS)
     height, width = rows.shape
     side = max(1, min(12, 144 // width, 96 // height))  # pixels of an element
     label = f"heat map, {array.shape[0] if array.ndim else 1} rows"
     style = "image-rendering:pixelated;margin:0 0 0 12px;display:inline-block;vertical-align:middle"
     return (
         f'<span style="white-space:nowrap">{_histogram(array)}'
-        f'<img src="{drawing.png(drawing.heat(rows))}" width="{width * side}" '
+        f'<img src="{canvas.png(canvas.heat(rows))}" width="{width * side}" '
         f'height="{max(height * side, 12)}" alt="{label}" style="{style}"/></span>'
     )
 
@@ -259,7 +259,7 @@ def _image(pixels: np.ndarray, words: str, wrong: bool) -> str:
     look = "color:#d62728;font-weight:bold" if wrong else "opacity:0.8"
     return (
         '<span style="display:inline-block;margin:3px;text-align:center">'
-        f'<img src="{drawing.png(pixels)}" width="{width * side}" height="{height * side}" '
+        f'<img src="{canvas.png(pixels)}" width="{width * side}" height="{height * side}" '
         f'alt="{escape(words)}" style="image-rendering:pixelated;margin:0"/>'
         f'<span style="display:block;font-size:11px;{look}">{escape(words)}</span></span>'
     )

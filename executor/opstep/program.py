@@ -496,6 +496,6 @@ class Program:
         return f"<program '{self.name}': {ops} ops in {len(self.blocks)} blocks>"
 
     def _repr_html_(self) -> str:
-        from opstep.tables import program_table
+        from opstep.show.tables import program_table
 
         return program_table(self)

@@ -148,7 +148,7 @@ class Variable(Operators):
 
     def _repr_html_(self) -> str:
         from opstep.executor import global_scope
-        from opstep.tables import variable_table
+        from opstep.show.tables import variable_table
 
         return variable_table(self, global_scope())
 

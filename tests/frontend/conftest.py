@@ -1,21 +1,13 @@
-"""Every test builds its own programs and keeps its values in a scope of its own."""
+"""Every test builds its own programs and keeps its values in its own scope."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
 import opstep
-
-
-@dataclass
-class World:
-    main: opstep.Program
-    startup: opstep.Program
-    scope: opstep.Scope
-    exe: opstep.Executor
+from harness.world import World
 
 
 @pytest.fixture

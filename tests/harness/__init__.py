@@ -8,8 +8,9 @@ At the terminal:     terminal (a real one), piped_terminal, debug_command
 The protocol:        dap_client (strict), dap_schema, editors (as others wrote them)
 Stand-ins:           scripted_executor, scripted_train, dap_executor, replayed_executor,
                      tap_server
-Inputs:              samples (of every op), gradients, nets, modes, both_modes, tap_records,
-                     tap_batches, log_folder, png_files, wild_messages
+Inputs:              world (programs, a scope and an executor), samples (of every op), op_programs,
+                     layer_cases, gradients, nets, modes, both_modes, tap_records, tap_batches,
+                     log_folder, png_files, wild_messages
 """
 
 from pathlib import Path

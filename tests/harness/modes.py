@@ -9,7 +9,7 @@ import numpy as np
 
 import opstep
 from opstep import imperative
-from opstep.convert.merging import mapped
+from opstep.convert.merged_values import mapped
 
 
 def line_by_line(function: Callable[..., Any], *arrays: Any) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import World
 
 import opstep
+from harness.world import World
 from opstep import Variable, clipping, layers, lr, optimizer
 
 RNG = np.random.default_rng(3)

@@ -30,7 +30,7 @@ def tap(pattern: str = "*", uid: str = "t", **settings: object) -> pb.Tap:
 
 @contextlib.asynccontextmanager
 async def script(
-    address: str, *words: str, name: str = "tapped.py", **environment: str
+    address: str, *words: str, name: str = "taps/tapped.py", **environment: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(PROGRAMS / name), *words),
@@ -57,7 +57,7 @@ def run(
     folder: Path,
     *words: str,
     during: Callable[[], Awaitable[None]] | None = None,
-    name: str = "tapped.py",
+    name: str = "taps/tapped.py",
     **environment: str,
 ) -> tuple[str, str]:
     """What the script wrote; the server has all that it logged.

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.processes import OPSTEP, PROGRAMS, SECONDS, wait_until
 
-TAPPED = PROGRAMS / "tapped.py"
+TAPPED = PROGRAMS / "taps" / "tapped.py"
 
 
 def records(folder: Path) -> list[dict[str, Any]]:

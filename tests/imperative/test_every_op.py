@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_ops import CASES, Built
 
 import opstep
+from harness.op_programs import CASES, Built
 from harness.samples import Case, is_float
 from opstep import imperative, layers, ops
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_layers import IMAGES, LABEL, SIMPLE, P, X
 
 import opstep
+from harness.layer_cases import IMAGES, LABEL, SIMPLE, P, X
 from opstep import imperative, layers
 
 Given = dict[str, np.ndarray]

@@ -97,8 +97,8 @@ async def functions(sanitized: Sanitized, folder: Path) -> None:
     """Steps by the Python calls that made the ops, and the names that Python had there."""
     steps: tuple[ResumeMode, ...] = ("over", "into", "over", "out")
     for mode in ("compiled", "imperative", "to_graph"):
-        line = BreakpointSpec(marked("tower.py", "first"), temporary=True)
-        async with sanitized.debugged("tower.py", mode, breakpoints=(line,)) as run:
+        line = BreakpointSpec(marked("names/tower.py", "first"), temporary=True)
+        async with sanitized.debugged("names/tower.py", mode, breakpoints=(line,)) as run:
             await run.stop()
             for step in steps:
                 await run.go(step, "line")
@@ -137,7 +137,9 @@ async def flood(sanitized: Sanitized, folder: Path) -> None:
 async def taps(sanitized: Sanitized, folder: Path) -> None:
     """Statistics, histograms and whole tensors of training steps, beside a log point and a stop."""
     breakpoints = (at("relu", log_message="{out.max()}"), at("matmul", hit_condition="% 20"))
-    async with sanitized.debugged("tapped.py", "60", breakpoints=breakpoints, taps=folder) as run:
+    async with sanitized.debugged(
+        "taps/tapped.py", "60", breakpoints=breakpoints, taps=folder
+    ) as run:
         await run.stop()
         await run.go()
         await run.remove_breakpoints()
@@ -239,7 +241,7 @@ async def readers(sanitized: Sanitized, folder: Path) -> None:
 @part
 async def interrupted(sanitized: Sanitized, folder: Path) -> None:
     """Ctrl-C in a long run, while a debugger is there."""
-    async with sanitized.debugged("one_long_run.py", str(folder / "never")) as run:
+    async with sanitized.debugged("taps/one_long_run.py", str(folder / "never")) as run:
         await run.debugger.add_breakpoint(at("tanh", condition="iteration > 50", temporary=True))
         await run.stop()
         await run.debugger.resume(run.thread, "continue")

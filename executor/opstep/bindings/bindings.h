@@ -1,3 +1,4 @@
+// What all files of the bindings share: the functions that bind them, and conversions.
 #pragma once
 
 #include <pybind11/numpy.h>

@@ -1,3 +1,4 @@
+// Python code that is called from inside a run.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Scopes: the values that stay between runs, as arrays.
 #include "runtime/scope.h"
 
 #include <pybind11/stl.h>

@@ -180,23 +180,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words[:1] == ["run"]:
             taps, rest = _taps(words[1:])
             if rest and rest[0].endswith(".py"):
-                from opstep.cli.running import run_script
+                from opstep.cli.run_command import run_script
 
                 return run_script(rest[0], rest[1:], taps)
         top = parser()
         args = top.parse_args(words)
         if args.command == "show":
-            from opstep.cli.showing import show
+            from opstep.cli.show_command import show
 
             show(args.file, args.dot)
             return 0
         if args.command == "records":
-            from opstep.cli import recording
+            from opstep.cli import records_command
 
-            return recording.run(args)
+            return records_command.run(args)
         if args.file.endswith(".py"):
             top.error(f"a script comes first and has its own options: opstep run {args.file} ARGS")
-        from opstep.cli.running import run
+        from opstep.cli.run_command import run
 
         return run(args)
     except Error as error:

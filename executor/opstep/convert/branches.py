@@ -8,10 +8,8 @@ from typing import Any
 
 from opstep import ops
 from opstep.context import _context
-from opstep.control_flow import Choice
-from opstep.convert.errors import error_here, line_here
 from opstep.convert.jumps import RESULT
-from opstep.convert.merging import (
+from opstep.convert.merged_values import (
     TRUTH,
     Kind,
     alike,
@@ -29,7 +27,9 @@ from opstep.convert.merging import (
 )
 from opstep.convert.number import BOOL, Number, cast, to_number, wider
 from opstep.convert.state import Region, Unset, inside, is_tensor, state
+from opstep.convert.user_errors import error_here, line_here
 from opstep.imperative.programs import part_of
+from opstep.layers.control_flow import Choice
 from opstep.program import Block
 from opstep.variable import Variable
 

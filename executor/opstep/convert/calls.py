@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from opstep import ops
-from opstep.convert.errors import error_here
 from opstep.convert.function import converted, convertible
 from opstep.convert.managers import manager
-from opstep.convert.merging import as_variables, text
+from opstep.convert.merged_values import as_variables, text
 from opstep.convert.number import BOOL, FLOAT, INT, Number, to_number
 from opstep.convert.sequences import Rows, Sequence, enumerate_, range_, rows, zip_
 from opstep.convert.state import is_tensor, state
+from opstep.convert.user_errors import error_here
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
 from opstep.variable import Variable

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from opstep import ops
-from opstep.control_flow import While
 from opstep.convert.branches import _Part, truth
-from opstep.convert.errors import error_here
 from opstep.convert.jumps import ENDED, FLAG, RESULT, RUNTIME
-from opstep.convert.merging import (
+from opstep.convert.merged_values import (
     TRUTH,
     Kind,
     alike,
@@ -28,6 +26,8 @@ from opstep.convert.merging import (
 from opstep.convert.number import BOOL, to_number
 from opstep.convert.sequences import Sequence, Steps, sequence_of
 from opstep.convert.state import Snapshot, Unset, inside, is_tensor
+from opstep.convert.user_errors import error_here
+from opstep.layers.control_flow import While
 from opstep.variable import Variable
 
 _INDEX = f"{RUNTIME}_index"

@@ -8,8 +8,8 @@ from typing import Any
 
 import opstep
 from opstep import context
-from opstep.convert.errors import error_here
 from opstep.convert.state import state
+from opstep.convert.user_errors import error_here
 from opstep.imperative.mode import guard, no_grad
 
 _PACKAGE = os.path.dirname(os.path.abspath(opstep.__file__)) + os.sep

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from opstep import _core, ops
-from opstep.convert.errors import error_here
+from opstep.convert.user_errors import error_here
 from opstep.operators import Operators
 from opstep.variable import Variable
 

@@ -28,13 +28,13 @@ from opstep.convert.branches import (
     yes as yes,
 )
 from opstep.convert.calls import call as call, changes, unwritable, writes as writes
-from opstep.convert.errors import error_here
 from opstep.convert.loops import Each as each, Loop as loop
 from opstep.convert.managers import manager as manager
-from opstep.convert.merging import as_variables as value
+from opstep.convert.merged_values import as_variables as value
 from opstep.convert.number import BOOL, to_number
 from opstep.convert.sequences import rows, sequence_of
 from opstep.convert.state import Unset as unset, is_tensor as is_tensor, state
+from opstep.convert.user_errors import error_here
 from opstep.variable import Variable
 
 __all__ = ["branch", "each", "loop"]

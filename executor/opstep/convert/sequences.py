@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from opstep import ops
-from opstep.convert.errors import error_here
 from opstep.convert.number import INT, Number, to_number
 from opstep.convert.state import is_tensor
+from opstep.convert.user_errors import error_here
 from opstep.variable import Variable
 
 

@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from opstep._core import Error
-from opstep.convert.errors import error_at
+from opstep.convert.user_errors import error_at
 
 Function = ast.FunctionDef | ast.Lambda
 _Found = tuple[Function, str]

@@ -16,13 +16,13 @@ import numpy as np
 from opstep import _core, ops, owners
 from opstep.context import _context, program_guard
 from opstep.convert.calls import call
-from opstep.convert.errors import error_at, error_here
 from opstep.convert.function import _LIBRARIES, converted
 from opstep.convert.keys import Unknown, key_of
-from opstep.convert.merging import kind_of, mapped
+from opstep.convert.merged_values import kind_of, mapped
 from opstep.convert.number import Number
 from opstep.convert.state import Unset
 from opstep.convert.trace import Trace, recording
+from opstep.convert.user_errors import error_at, error_here
 from opstep.executor import CompiledProgram, Scope, compile, global_scope
 from opstep.imperative.layer import Layer
 from opstep.imperative.mode import no_grad

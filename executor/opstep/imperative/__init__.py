@@ -6,12 +6,9 @@ with opstep.imperative.guard():
     loss.backward()
 """
 
-from opstep.gradients import grad
 from opstep.imperative.attention import MultiHeadAttention, causal_mask, length_mask
 from opstep.imperative.containers import LayerList, Sequential
-from opstep.imperative.layer import Layer
-from opstep.imperative.mode import disable, enable, enabled, guard, no_grad, seed
-from opstep.imperative.nn import (
+from opstep.imperative.function_layers import (
     FC,
     BatchNorm,
     Conv2D,
@@ -21,8 +18,11 @@ from opstep.imperative.nn import (
     LayerNorm,
     Pool2D,
 )
+from opstep.imperative.layer import Layer
+from opstep.imperative.mode import disable, enable, enabled, guard, no_grad, seed
 from opstep.imperative.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from opstep.imperative.value import ParameterValue, Value, to_variable
+from opstep.train.gradients import grad
 
 __all__ = [
     "FC",

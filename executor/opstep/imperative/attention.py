@@ -9,8 +9,8 @@ import numpy as np
 
 from opstep import layers, ops
 from opstep._core import Error
+from opstep.imperative.function_layers import FC, Dropout
 from opstep.imperative.layer import Layer
-from opstep.imperative.nn import FC, Dropout
 from opstep.layers._common import error, text
 
 # Added to scores that do not count: e to that power is 0, and no sum of them overflows.

@@ -13,7 +13,7 @@ from opstep import _core
 from opstep.context import _context, guarded_program
 from opstep.errors import error
 from opstep.executor import Scope, global_scope
-from opstep.imperative import show
+from opstep.imperative import display
 from opstep.imperative.mode import _seeds
 from opstep.imperative.parameters import new_parameter, value_of
 from opstep.imperative.programs import (
@@ -166,10 +166,10 @@ class Layer(metaclass=_LayerType):
         self.__dict__.update(state, _programs=WeakSet())
 
     def __repr__(self) -> str:
-        return show.layer_text(self)
+        return display.layer_text(self)
 
     def __dir__(self) -> list[str]:
-        return show.layer_attributes(Layer, self, list(super().__dir__()))
+        return display.layer_attributes(Layer, self, list(super().__dir__()))
 
     # --- what layers ask for while `forward` runs
 

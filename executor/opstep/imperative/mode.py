@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
-from opstep import _core, debug
+from opstep import _core
 from opstep.context import _context
+from opstep.debug import connection
 from opstep.errors import error
 
 
@@ -27,7 +28,7 @@ class guard(ContextDecorator):
 
 def enable() -> None:
     """From now on ops of this thread run at once."""
-    debug._open_doorbell()
+    connection._open_doorbell()
     _context.imperative = True
 
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from opstep import layers, ops
 from opstep._core import Error
 from opstep.imperative.containers import LayerList
+from opstep.imperative.function_layers import Dropout
 from opstep.imperative.layer import Layer, _Simple
-from opstep.imperative.nn import Dropout
 from opstep.initializer import Initializer, Uniform, chosen
 from opstep.layers._common import Attrs, activation, error, parameter, text
 

@@ -10,7 +10,7 @@ import numpy as np
 from opstep import _core, ops
 from opstep._core import Error
 from opstep.errors import error
-from opstep.imperative import show
+from opstep.imperative import display
 from opstep.imperative.mode import guard, no_grad
 from opstep.operators import Operators
 from opstep.variable import check_optimize_attr
@@ -151,10 +151,10 @@ class Value(_core.RuntimeValue, Operators):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        return show.value_text(self)
+        return display.value_text(self)
 
     def __dir__(self) -> list[str]:
-        return show.attributes(list(super().__dir__()))
+        return display.attributes(list(super().__dir__()))
 
     def __str__(self) -> str:
         return str(self.numpy())

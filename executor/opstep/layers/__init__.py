@@ -4,12 +4,6 @@ Names: `fc_0` has the ops `fc_0.matmul`, `fc_0.add` and `fc_0.relu`, the paramet
 `fc_0.b` and the result `fc_0.out`. A layer of one op is called after it: `relu_0`, `relu_0.out`.
 """
 
-from opstep.control_flow import (
-    IfElse as IfElse,
-    Switch as Switch,
-    While as While,
-    cond as cond,
-)
 from opstep.layers.activation import (
     celu as celu,
     elu as elu,
@@ -29,6 +23,12 @@ from opstep.layers.activation import (
     softsign as softsign,
     tanh as tanh,
     thresholded_relu as thresholded_relu,
+)
+from opstep.layers.control_flow import (
+    IfElse as IfElse,
+    Switch as Switch,
+    While as While,
+    cond as cond,
 )
 from opstep.layers.conv import (
     conv1d as conv1d,
@@ -128,6 +128,7 @@ from opstep.layers.norm import (
     layer_norm as layer_norm,
     lrn as lrn,
 )
+from opstep.layers.recurrent_block import Recurrent as Recurrent
 from opstep.layers.sequence import (
     sequence_expand as sequence_expand,
     sequence_first_step as sequence_first_step,
@@ -185,7 +186,6 @@ from opstep.layers.tensor import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from opstep.recurrent import Recurrent as Recurrent
 
 # What people know these by elsewhere.
 _ELSEWHERE = dict(  # noqa: C408 (an op is named in quotes in its own file only)
@@ -201,11 +201,11 @@ _ELSEWHERE = dict(  # noqa: C408 (an op is named in quotes in its own file only)
 
 
 def __getattr__(name: str) -> object:
-    from opstep import _core, elsewhere
+    from opstep import _core, foreign_names
 
     known = _ELSEWHERE.get(name)
     near = known.__name__ if known else _core.nearest(name, [n for n in globals() if n[0] != "_"])
     hint = f"; did you mean '{near}'?" if near and not name.startswith("__") else ""
     if not known:
-        hint = elsewhere.hint(name) or hint
+        hint = foreign_names.hint(name) or hint
     raise AttributeError(f"there is no layer '{name}'{hint}")

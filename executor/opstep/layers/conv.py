@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opstep import ops
-from opstep.elsewhere import with_hints
+from opstep.foreign_names import with_hints
 from opstep.initializer import Constant, Initializer, Xavier, chosen
 from opstep.layers._common import Attrs, Layer, activation, base_name, chain, error, parameter, text
 from opstep.variable import Variable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opstep import context, ops
-from opstep.elsewhere import with_hints
+from opstep.foreign_names import with_hints
 from opstep.initializer import (
     Constant,
     Initializer,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opstep import ops
-from opstep.elsewhere import with_hints
+from opstep.foreign_names import with_hints
 from opstep.initializer import Constant, Initializer
 from opstep.layers._common import (
     Attrs,

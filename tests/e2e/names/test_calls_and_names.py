@@ -44,7 +44,7 @@ def refused(session: Session, text: str, frame: int) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_name_is_that_of_the_function_that_made_the_op(programs: Path, mode: str) -> None:
-    script = programs / "shadowed.py"
+    script = programs / "names" / "shadowed.py"
     with Session() as session:
         thread = begin(session, script, mode, "ten")
         top = session.top(thread)["id"]
@@ -67,7 +67,7 @@ def test_a_name_is_that_of_the_function_that_made_the_op(programs: Path, mode: s
 
 @pytest.mark.parametrize("mode", MODES)
 def test_attributes_are_those_of_that_moment(programs: Path, mode: str) -> None:
-    script = programs / "shadowed.py"
+    script = programs / "names" / "shadowed.py"
     with Session() as session:
         thread = begin(session, script, mode, "fifth")
         top = session.top(thread)["id"]
@@ -80,7 +80,7 @@ def test_attributes_are_those_of_that_moment(programs: Path, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["compiled", "to_graph"])
 def test_after_the_op_its_line_has_assigned(programs: Path, mode: str) -> None:
-    script = programs / "shadowed.py"
+    script = programs / "names" / "shadowed.py"
     # The constant that the line makes first is smaller.
     stops = [("ten", "x", "11")] + [("fifth", "self.x", "1665")] * (mode == "compiled")
     for name, target, value in stops:
@@ -98,7 +98,7 @@ def test_after_the_op_its_line_has_assigned(programs: Path, mode: str) -> None:
 
 def test_what_holds_no_variable_is_not_taken_for_one(programs: Path) -> None:
     """Where the run was started x is an array; the program has a variable of that name."""
-    script = programs / "shadowed.py"
+    script = programs / "names" / "shadowed.py"
     with Session() as session:
         thread = begin(session, script, "compiled", "hundred")
         caller = frame_at(session, thread, line_of(script, "run"))
@@ -112,7 +112,7 @@ def test_what_holds_no_variable_is_not_taken_for_one(programs: Path) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_names_at_the_prompt(programs: Path, mode: str) -> None:
-    script = programs / "shadowed.py"
+    script = programs / "names" / "shadowed.py"
     typed = [f"break {line_of(script, 'hundred')}", "run", "print x", "up", "print x", "kill"]
     shown = prompt(script, mode, typed)
     assert "x = float32[1] [11]" in shown and "x = float32[1] [1]" in shown, shown
@@ -121,7 +121,7 @@ def test_names_at_the_prompt(programs: Path, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_name_that_is_also_a_slot_of_the_op(programs: Path, mode: str) -> None:
     """`out` is -2 in Python and 0 in the op; `step` is 98 in Python, and the run is the first."""
-    script = programs / "hidden_names.py"
+    script = programs / "names" / "hidden_names.py"
     with Session() as session:
         thread = begin(session, script, mode, "relu", condition="out.sum() == 0")
         top = session.top(thread)["id"]
@@ -139,7 +139,7 @@ def test_a_name_that_is_also_a_slot_of_the_op(programs: Path, mode: str) -> None
 
 @pytest.mark.parametrize("mode", MODES)
 def test_hidden_names_at_the_prompt(programs: Path, mode: str) -> None:
-    script = programs / "hidden_names.py"
+    script = programs / "names" / "hidden_names.py"
     stop = f"break {line_of(script, 'relu')} if out.sum() == 0"
     typed = [stop, "run", "print out", "print X", "info locals", "whatis out", "kill"]
     shown = prompt(script, mode, typed).splitlines()
@@ -170,7 +170,7 @@ def prompt(script: Path, mode: str, typed: list[str]) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_each_execution_of_a_line_is_a_visit(programs: Path, mode: str) -> None:
-    script = programs / "tower.py"
+    script = programs / "names" / "tower.py"
     one, call, last = (line_of(script, name) for name in ("one", "call", "last"))
     with Session() as session:
         thread = begin(session, script, mode, "one", hitCondition="2")
@@ -182,7 +182,7 @@ def test_each_execution_of_a_line_is_a_visit(programs: Path, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_over_into_and_out_of_functions(programs: Path, mode: str) -> None:
-    script = programs / "tower.py"
+    script = programs / "names" / "tower.py"
     first, second, tower, absolute, call, last = (
         line_of(script, name) for name in ("first", "second", "tower", "abs", "call", "last")
     )
@@ -209,7 +209,7 @@ def test_over_into_and_out_of_functions(programs: Path, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_steps_at_the_prompt(programs: Path, mode: str) -> None:
-    script = programs / "tower.py"
+    script = programs / "names" / "tower.py"
     first, tower, call = (line_of(script, name) for name in ("first", "tower", "call"))
     typed = [
         f"break {first}",
@@ -238,7 +238,7 @@ def test_names_of_functions_that_look_at_them_or_are_traced(
     programs: Path, mode: str, name: str, value: str
 ) -> None:
     """The program has an `x` of its own, which is 1."""
-    script = programs / "seen_names.py"
+    script = programs / "names" / "seen_names.py"
     with Session() as session:
         thread = begin(session, script, mode, name)
         assert number(session, "x", session.top(thread)["id"]) == value
@@ -249,7 +249,7 @@ def test_names_of_functions_that_look_at_them_or_are_traced(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_names_of_the_function_around_a_comprehension(programs: Path, mode: str) -> None:
-    script = programs / "seen_names.py"
+    script = programs / "names" / "seen_names.py"
     with Session() as session:
         thread = begin(session, script, mode, "encloses")
         top = session.top(thread)["id"]
@@ -260,7 +260,7 @@ def test_names_of_the_function_around_a_comprehension(programs: Path, mode: str)
 @pytest.mark.parametrize("name", ["counts", "deleted"])
 def test_a_local_name_is_never_the_programs_variable(programs: Path, mode: str, name: str) -> None:
     """It holds a number, or nothing; the program has an `x` behind twenty others."""
-    script = programs / "seen_names.py"
+    script = programs / "names" / "seen_names.py"
     with Session() as session:
         thread = begin(session, script, mode, name)
         top = session.top(thread)["id"]
@@ -274,7 +274,7 @@ def test_a_local_name_is_never_the_programs_variable(programs: Path, mode: str, 
 
 
 def test_a_name_that_is_assigned_last_is_an_error(programs: Path) -> None:
-    script = programs / "seen_names.py"
+    script = programs / "names" / "seen_names.py"
     with Session() as session:
         thread = begin(session, script, "compiled", "last")
         top = session.top(thread)["id"]
@@ -285,7 +285,7 @@ def test_a_name_that_is_assigned_last_is_an_error(programs: Path) -> None:
 
 def test_a_dot_in_a_variables_name_where_python_has_an_object(programs: Path) -> None:
     """Attributes that hold variables are known: `head.w` can only be the program's own."""
-    script = programs / "seen_names.py"
+    script = programs / "names" / "seen_names.py"
     with Session() as session:
         thread = begin(session, script, "compiled", "head")
         top = session.top(thread)["id"]
@@ -297,7 +297,7 @@ def test_a_dot_in_a_variables_name_where_python_has_an_object(programs: Path) ->
 def test_names_at_gradients_in_imperative_mode(programs: Path) -> None:
     """They are on lines of a function that has returned, whose `x` is not known any more; where
     backward() was called, `x` is another value, and the gradients' program has a third one."""
-    script = programs / "seen_names.py"
+    script = programs / "names" / "seen_names.py"
     with Session() as session:
         session.start(script, "gradients", functions=[{"name": "grad:*"}])
         lines: set[int] = set()
@@ -325,7 +325,7 @@ def test_names_at_gradients_in_imperative_mode(programs: Path) -> None:
 def test_executions_of_a_line_that_alternates(
     programs: Path, mode: str, name: str, count: int
 ) -> None:
-    script = programs / "call_choices.py"
+    script = programs / "names" / "call_choices.py"
     line = line_of(script, name)
     with Session() as session:
         point = {"line": line, "logMessage": "executed"}
@@ -337,7 +337,7 @@ def test_executions_of_a_line_that_alternates(
 
 def test_run_to_cursor_on_a_line_without_ops_is_refused(programs: Path) -> None:
     """As an editor does it: one more breakpoint, and on."""
-    script = programs / "tower.py"
+    script = programs / "names" / "tower.py"
     with Session() as session:
         thread = begin(session, script, "compiled", "one")
         source = {"path": str(script)}
@@ -362,9 +362,9 @@ def test_run_to_cursor_on_a_line_without_ops_is_refused(programs: Path) -> None:
 
 def test_a_breakpoint_of_a_person_is_not_run_to_cursor(programs: Path) -> None:
     """The line makes no op, but it has a condition, or somebody has looked around in between."""
-    script = programs / "tower.py"
+    script = programs / "names" / "tower.py"
     source = {"path": str(script)}
-    other = {"path": str(programs / "shadowed.py")}
+    other = {"path": str(programs / "names" / "shadowed.py")}
     with Session() as session:
         thread = begin(session, script, "compiled", "one")
 
@@ -398,7 +398,7 @@ def test_a_breakpoint_of_a_person_is_not_run_to_cursor(programs: Path) -> None:
 
 
 def test_a_line_that_is_gone_again_is_not_run_to(programs: Path) -> None:
-    script = programs / "tower.py"
+    script = programs / "names" / "tower.py"
     source = {"path": str(script)}
     with Session() as session:
         thread = begin(session, script, "compiled", "one")

@@ -44,7 +44,7 @@ def check_refused(output: str, script: Path, mode: str) -> None:
 
 @pytest.mark.parametrize(("name", "mode"), REFUSED)
 def test_it_is_refused_in_the_terminal(programs: Path, name: str, mode: str) -> None:
-    script = programs / name
+    script = programs / "names" / name
     line = line_of(script, MADE[name, mode])
     done = subprocess.run(
         [
@@ -75,7 +75,7 @@ def test_it_is_refused_in_the_terminal(programs: Path, name: str, mode: str) -> 
 
 @pytest.mark.parametrize(("name", "mode"), REFUSED)
 def test_it_is_refused_through_an_adapter(programs: Path, name: str, mode: str) -> None:
-    script = programs / name
+    script = programs / "names" / name
     with Session() as session:
         line = line_of(script, MADE[name, mode])
         session.start(script, mode, lines={str(script): [{"line": line}]})
@@ -89,7 +89,7 @@ def test_it_is_refused_through_an_adapter(programs: Path, name: str, mode: str) 
 
 @pytest.mark.parametrize("mode", ["imperative", "to_graph"])
 def test_two_layers_have_their_own_values(programs: Path, mode: str) -> None:
-    script = programs / "two_models.py"
+    script = programs / "names" / "two_models.py"
     with Session() as session:
         session.start(script, mode)
         assert session.ends() == 0

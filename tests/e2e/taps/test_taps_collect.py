@@ -14,6 +14,8 @@ from harness.tap_programs import TAPPED, Command, adds_up, counts, records, run
 
 pytestmark = pytest.mark.e2e
 
+TAPS_ITSELF = PROGRAMS / "taps" / "taps_itself.py"
+
 TOML = """
 [sinks.main]
 kind = "jsonl"
@@ -149,12 +151,12 @@ def test_children_of_the_script_log_to_the_same_place(folder: Path) -> None:
 
 def test_a_script_that_dies_leaves_no_collector(folder: Path) -> None:
     (folder / "dies.py").write_text(
-        f"import os, runpy, sys, opstep\nfrom opstep import collector\n"
+        f"import os, runpy, sys, opstep\nfrom opstep.debug import collector_process\n"
         f"sys.argv = ['x', '100']\nrunpy.run_path({str(TAPPED)!r})\n"
         "import time\n"
         "while not any(one['counts']['delivered'] for one in opstep._core.debug_taps()):\n"
         "    time.sleep(0.01)\n"
-        "print(collector._process.pid, flush=True)\n"
+        "print(collector_process._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     said = run("dies.py", cwd=folder, OPSTEP_TAPS="taps.toml")
@@ -173,7 +175,7 @@ def test_a_script_that_dies_leaves_no_collector(folder: Path) -> None:
 
 
 def test_a_program_taps_itself(tmp_path: Path) -> None:
-    said = run(str(PROGRAMS / "taps_itself.py"), "logs", cwd=tmp_path)
+    said = run(str(TAPS_ITSELF), "logs", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     told = json.loads(said.stdout.splitlines()[-1])
     assert (told["first"]["produced"], told["first"]["delivered"]) == (100, 100)
@@ -191,7 +193,7 @@ def test_a_program_taps_itself(tmp_path: Path) -> None:
 
 
 def test_a_program_taps_itself_under_a_collector(folder: Path) -> None:
-    said = run(str(PROGRAMS / "taps_itself.py"), "main", cwd=folder, OPSTEP_TAPS="taps.toml")
+    said = run(str(TAPS_ITSELF), "main", cwd=folder, OPSTEP_TAPS="taps.toml")
     assert said.returncode == 0, said.stderr
     assert [one["tap"] for one in records(folder / "logs")].count("mine") == 111
 

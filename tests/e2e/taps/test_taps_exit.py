@@ -31,7 +31,7 @@ def test_lines_on_disk_are_the_records_delivered(tmp_path: Path, runs: int) -> N
         "run",
         "--taps",
         "taps.toml",
-        str(PROGRAMS / "flood.py"),
+        str(PROGRAMS / "taps" / "flood.py"),
         str(runs),
         cwd=tmp_path,
     )

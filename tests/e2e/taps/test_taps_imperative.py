@@ -14,7 +14,7 @@ from opstep_server.model import BreakpointSpec, PatternWhere
 
 pytestmark = pytest.mark.e2e
 
-SCRIPT = PROGRAMS / "tapped_now.py"
+SCRIPT = PROGRAMS / "taps" / "tapped_now.py"
 STEPS = 20
 TOML = f"""
 [sinks.main]
@@ -29,7 +29,7 @@ ops = "sequential/step_1.matmul"
 every = 5
 [[tap]]
 name = "line"
-line = "{SCRIPT}:{marked("tapped_now.py", "scaled").line}"
+line = "{SCRIPT}:{marked("taps/tapped_now.py", "scaled").line}"
 count = 3
 [[tap]]
 name = "large"
@@ -79,13 +79,13 @@ def test_a_script_taps_itself(tmp_path: Path) -> None:
 
 def test_log_points_write_a_line_each_time() -> None:
     async def main() -> None:
-        where = marked("tapped_now.py", "scaled")
+        where = marked("taps/tapped_now.py", "scaled")
         specs = [
             BreakpointSpec(where, log_message="factor {Y} of {x.shape}"),
             BreakpointSpec(PatternWhere("sgd"), condition="step % 10 == 0", log_message="{step}"),
             BreakpointSpec(PatternWhere("reduce_mean"), hit_condition="% 10", log_message="tenth"),
         ]
-        async with debugged("tapped_now.py", str(STEPS), breakpoints=specs) as script:
+        async with debugged("taps/tapped_now.py", str(STEPS), breakpoints=specs) as script:
             await script.end()
             said = [log.text for log in script.logs]
             assert [text for text in said if text.startswith("factor")] == [

@@ -63,7 +63,7 @@ def test_a_tap_that_makes_too_many_bytes_is_switched_off(tmp_path: Path):
 def test_limits_that_make_no_sense_are_told(tmp_path: Path):
     for server in ("", "unix:/nowhere"):
         result = subprocess.run(
-            [sys.executable, str(PROGRAMS / "tapped.py"), "1"],
+            [sys.executable, str(PROGRAMS / "taps" / "tapped.py"), "1"],
             env={**os.environ, "OPSTEP_TAP_CPU": "much", "OPSTEP_SERVER": server},
             capture_output=True,
             text=True,
@@ -77,7 +77,7 @@ def test_limits_that_make_no_sense_are_told(tmp_path: Path):
 def test_memory_is_bounded_by_the_queue(tmp_path: Path, full: bool):
     """A million records, and nobody takes one."""
     server = TapServer([tap("add", full=full)], answer=lambda records: None, keep=False)
-    out, _ = run(server, tmp_path, "1000", name="flood.py", OPSTEP_TAP_QUEUE="8MB")
+    out, _ = run(server, tmp_path, "1000", name="taps/flood.py", OPSTEP_TAP_QUEUE="8MB")
     told = json.loads(out)
     assert told["taps"]["t"]["produced"] == 1_000_000
     assert told["taps"]["t"]["queue_full"] > 900_000
@@ -110,7 +110,7 @@ def test_a_long_run_is_policed_too(tmp_path: Path):
     wanted = [tap("tanh*", uid="time", seconds=0.5), tap("*", uid="cpu", histogram_bins=64)]
     server = TapServer(wanted, keep=False)
     over = until_ended(server, "time", "cpu")
-    run(server, tmp_path, name="one_long_run.py", during=over, OPSTEP_TAP_CPU="0.01")
+    run(server, tmp_path, name="taps/one_long_run.py", during=over, OPSTEP_TAP_CPU="0.01")
     assert "0.5 s are over" in server.statuses["time"].ended
     assert server.statuses["cpu"].ended.startswith("switched off: it took ")
 

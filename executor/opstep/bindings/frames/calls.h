@@ -1,0 +1,26 @@
+// Which call of a Python function made an op, and which execution of its line. Needs the GIL.
+#pragma once
+
+#include <vector>
+
+#include "debug/made_by.h"
+#include "opstep/bindings/frames/frames.h"
+
+namespace opstep::python {
+
+// The calls and visits of the user's frames, outermost first, as this thread is in them now. The
+// numbers are the process's own.
+void LiveCalls(std::vector<CallVisit>& calls);
+
+// While it lives, the thread's run knows the calls that it was started by.
+class RunCalls {
+ public:
+  RunCalls();
+  ~RunCalls();
+  RunCalls(const RunCalls&) = delete;
+
+ private:
+  std::vector<CallVisit> before_;
+};
+
+}  // namespace opstep::python

@@ -1,0 +1,181 @@
+#include "opstep/bindings/frames/frame_names.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+
+#include "opstep/bindings/frames/frame_locals.h"
+#include "opstep/bindings/imperative/values.h"
+
+namespace opstep::python {
+namespace {
+
+// Plain objects inside each other: self.decoder.attention.w.
+constexpr size_t kMostObjects = 4;
+
+// The classes opstep.Variable and opstep.imperative.Layer. Leaked: Python objects must not be
+// released after the interpreter has ended.
+struct Types {
+  py::object variable, layer;
+  Py_ssize_t name_at = 0, program_at = 0;  // in a variable
+};
+Types& Known() {
+  static auto* types = new Types;
+  return *types;
+}
+
+bool IsA(PyObject* value, const py::object& type) {
+  return type && PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
+// Of a class that was written in Python and finds attributes in the usual way.
+bool IsPlainObject(PyObject* value) {
+  return Py_TYPE(value)->tp_getattro == PyObject_GenericGetAttr && !PyType_Check(value) &&
+         !PyModule_Check(value);
+}
+
+Py_ssize_t OffsetOf(const py::object& type, const char* slot) {
+  const py::object member = type.attr(slot);
+  OPSTEP_CHECK(Py_TYPE(member.ptr()) == &PyMemberDescr_Type, "Variable.", slot, " must be a slot");
+  return reinterpret_cast<PyMemberDescrObject*>(member.ptr())->d_member->offset;
+}
+
+// Of a module or a class: the dictionary that it keeps them in.
+py::object DictOf(PyFrameObject* frame) {
+#if PY_VERSION_HEX >= 0x030b0000
+  PyObject* locals = PyFrame_GetLocals(frame);
+  if (!locals) throw py::error_already_set();
+  const py::object found = py::reinterpret_steal<py::object>(locals);
+#else
+  const py::object found = py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_locals");
+#endif
+  // In a comprehension of Python 3.13 something that looks like one.
+  return PyDict_Check(found.ptr()) || !PyMapping_Check(found.ptr()) ? found : py::dict(found);
+}
+
+PyObject* At(PyObject* object, Py_ssize_t offset) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+}  // namespace
+
+FrameNames::VariableParts FrameNames::PartsOf(PyObject* variable) {
+  PyObject* const name = At(variable, Known().name_at);
+  PyObject* const program = At(variable, Known().program_at);
+  if (!name || !program || !PyUnicode_Check(name) || !PyLong_Check(program)) return {nullptr, 0};
+  return {name, static_cast<uint32_t>(PyLong_AsUnsignedLong(program))};
+}
+
+bool FrameNames::IsVariable(PyObject* value) { return IsA(value, Known().variable); }
+
+bool FrameNames::IsTensor(PyObject* value) { return IsValue(value) || IsVariable(value); }
+
+std::string FrameNames::Name() const {
+  std::string name;
+  for (size_t i = 0; i < depth_; ++i) {
+    const char* text = PyUnicode_AsUTF8(parts_[i]);
+    if (!text) {
+      PyErr_Clear();  // A name that nobody can type.
+      return "";
+    }
+    name += (i ? "." : "") + std::string(text);
+  }
+  return name;
+}
+
+void FrameNames::Locals(PyFrameObject* frame) {
+  const FrameLocals locals(frame);
+  if (!locals.of_function()) {
+    const py::object names = DictOf(frame);
+    is_shared_ = saw_shared_ = true;
+    All(names.ptr());
+    OnNames(names.ptr());
+    return;
+  }
+  for (size_t i = 0; i < locals.size(); ++i) {
+    PyObject* const value = locals.value(i);
+    is_shared_ = locals.is_shared(i);
+    saw_shared_ = saw_shared_ || is_shared_;
+    if (value && left_ > 0) {
+      --left_;
+      Look(locals.name(i), value);
+    }
+    OnLocal(locals.name(i), value);
+  }
+}
+
+void FrameNames::Globals(PyObject* globals) {
+  is_shared_ = saw_shared_ = true;
+  All(globals);
+  OnNames(globals);
+}
+
+void FrameNames::GlobalsUsedBy(const Code& code, PyObject* globals) {
+  if (!PyDict_Check(globals)) return;
+  is_shared_ = saw_shared_ = true;
+  for (const py::handle name : code.keep.attr("co_names")) {
+    if (PyObject* value = PyDict_GetItemWithError(globals, name.ptr())) {
+      Look(name.ptr(), value);
+    } else {
+      PyErr_Clear();
+    }
+  }
+}
+
+void FrameNames::All(PyObject* dict) {
+  if (!PyDict_Check(dict)) return;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (left_ > 0 && PyDict_Next(dict, &at, &key, &value)) {
+    --left_;
+    Look(key, value);
+  }
+}
+
+void FrameNames::Look(PyObject* name, PyObject* value) {
+  // Classes that Python code made: variables, values, layers and the user's own.
+  if (!PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE)) return;
+  if (depth_ == kMostParts || !PyUnicode_Check(name) || !PyUnicode_IsIdentifier(name)) return;
+  parts_[depth_++] = name;
+  if (IsValue(value)) {
+    OnValue(value);
+  } else if (IsA(value, Known().variable)) {
+    OnVariable(value);
+  } else if (IsA(value, Known().layer)) {
+    Attributes(value, true);
+  } else if (around_.size() < kMostObjects && IsPlainObject(value)) {
+    Attributes(value, false);
+  }
+  --depth_;
+}
+
+// Of a layer also the values that it keeps: net.hidden.w.
+void FrameNames::Attributes(PyObject* object, bool is_layer) {
+  if (std::find(around_.begin(), around_.end(), object) != around_.end()) return;
+  PyObject* attributes = PyObject_GenericGetDict(object, nullptr);
+  if (!attributes) {
+    PyErr_Clear();  // Its class has slots only.
+    return;
+  }
+  around_.push_back(object);
+  saw_shared_ = true;
+  if (PyObject* kept = is_layer ? PyDict_GetItemString(attributes, "_values") : nullptr) {
+    kept_by_layer_ = true;
+    All(kept);
+    kept_by_layer_ = false;
+  }
+  All(attributes);
+  around_.pop_back();
+  Py_DECREF(attributes);
+}
+
+void BindFrameNames(py::module_& m) {
+  m.def("set_layer_type", [](py::object type) { Known().layer = std::move(type); });
+  m.def("set_variable_type", [](py::object type) {
+    Known().name_at = OffsetOf(type, "name");
+    Known().program_at = OffsetOf(type, "_program_id");
+    Known().variable = std::move(type);
+  });
+}
+
+}  // namespace opstep::python

@@ -1,0 +1,68 @@
+// What the names of one Python frame hold.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "opstep/bindings/frames/frames.h"
+
+namespace opstep::python {
+
+// Goes through what the names of one Python frame hold: variables of programs and runtime values,
+// also those that objects and layers keep. Runs none of the user's code.
+class FrameNames {
+ public:
+  explicit FrameNames(size_t most) : left_(most) {}
+  virtual ~FrameNames() = default;
+  void Locals(PyFrameObject* frame);
+  // All of a module's names, or only those that the frame's code uses.
+  void Globals(PyObject* globals);
+  void GlobalsUsedBy(const Code& code, PyObject* globals);
+
+  // Where a variable has its parts, without running any code of Python's.
+  struct VariableParts {
+    PyObject* name;
+    uint32_t program;
+  };
+  static VariableParts PartsOf(PyObject* variable);
+  static bool IsVariable(PyObject* value);
+  // Is it a variable or a runtime value?
+  static bool IsTensor(PyObject* value);
+
+ protected:
+  virtual void OnVariable(PyObject* variable) = 0;
+  virtual void OnValue(PyObject* value) = 0;
+  // What a module's or a class's names hold, by name. May be called more than once.
+  virtual void OnNames(PyObject* names) { (void)names; }
+  // A function's own name, and what it holds: null when it has no value.
+  virtual void OnLocal(PyObject* name, PyObject* value) {
+    (void)name;
+    (void)value;
+  }
+  // "self.hidden.w", of what is being looked at.
+  std::string Name() const;
+  static constexpr size_t kMostParts = 16;
+  const std::array<PyObject*, kMostParts>& parts() const { return parts_; }
+  size_t depth() const { return depth_; }
+  // May other functions assign it: a module's name, or one that is in a closure?
+  bool is_shared() const { return is_shared_; }
+  // Were there any, or attributes?
+  bool saw_shared() const { return saw_shared_; }
+  bool kept_by_layer() const { return kept_by_layer_; }
+
+ private:
+  void All(PyObject* dict);
+  void Look(PyObject* name, PyObject* value);
+  void Attributes(PyObject* object, bool is_layer);
+
+  size_t left_;  // how many more names are looked at
+  std::array<PyObject*, kMostParts> parts_{};
+  size_t depth_ = 0;
+  bool kept_by_layer_ = false;
+  bool is_shared_ = false;
+  bool saw_shared_ = false;
+  std::vector<PyObject*> around_;  // objects that are being looked into
+};
+
+}  // namespace opstep::python

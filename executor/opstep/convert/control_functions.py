@@ -1,0 +1,56 @@
+"""Control flow by functions, with one meaning in both modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from opstep.context import _context
+from opstep.convert.branches import Branch, read
+from opstep.convert.calls import call
+from opstep.convert.loops import Loop
+from opstep.convert.state import unwinding
+from opstep.convert.user_errors import error_here, line_here
+
+
+def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    """What `true_fn()` gives if `pred` holds, else what `false_fn()` gives.
+
+    In a program both are built and must give alike values: a tensor, or several in tuples, lists or
+    dicts. With runtime values or Python's own only one of them is called.
+    """
+    with unwinding():
+        branch = Branch(pred, ("the result of cond",), line_here(), (None,))
+        result: Any = None
+        while branch.more():
+            result = branch.done((_apply(true_fn if branch.side else false_fn),))
+    return read(result[0])
+
+
+def while_loop(
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any]
+) -> tuple[Any, ...]:
+    """`loop_vars = body(*loop_vars)` for as long as `cond(*loop_vars)` holds; gives the last ones.
+
+    In a program they keep their dtypes and shapes.
+    """
+    values = tuple(loop_vars)
+    names = tuple(f"loop_vars[{n}]" for n in range(len(values)))
+    loop = Loop()
+    with unwinding():
+        while loop.go(_apply(cond, *values)):
+            values = loop.enter(values, names, (), line_here())
+            given = _apply(body, *values)
+            given = tuple(given) if isinstance(given, list | tuple) else (given,)
+            if len(given) != len(values):
+                raise error_here(
+                    f"while_loop has {len(values)} loop_vars but its body gives {len(given)}: it "
+                    "must give each of them again"
+                )
+            values = loop.leave(given)
+    return loop.end(values)
+
+
+def _apply(function: Callable[..., Any], *args: Any) -> Any:
+    """In converted code its functions are converted too."""
+    return function(*args) if _context.trace is None else call(function, *args)

@@ -1,0 +1,1 @@
+"""Training: gradients, machines that go step by step, checkpoints, the memory of loops."""

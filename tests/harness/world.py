@@ -1,0 +1,15 @@
+"""A world for one test: two programs that are being built, a scope and an executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import opstep
+
+
+@dataclass
+class World:
+    main: opstep.Program
+    startup: opstep.Program
+    scope: opstep.Scope
+    exe: opstep.Executor
