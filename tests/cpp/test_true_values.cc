@@ -8,7 +8,7 @@
 #include <random>
 
 #include "ops/op.h"
-#include "ops/shape_rules.h"
+#include "ops/lib/shape_rules.h"
 #include "passes/build.h"
 #include "runtime/executor.h"
 
