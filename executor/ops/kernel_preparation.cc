@@ -1,3 +1,4 @@
+// Prepares kernels, and wraps those of wider dtypes in conversions for narrow ones.
 #include "ops/kernel_preparation.h"
 
 #include <numeric>

@@ -1,3 +1,4 @@
+// Prepares the kernel of an op; narrow dtypes get the kernel of a wider one.
 #pragma once
 
 #include "ops/kernel.h"

@@ -1,3 +1,4 @@
+// The registry of ops, and the functions that fill in an op's definition.
 #include <algorithm>
 #include <unordered_map>
 

@@ -1,11 +1,10 @@
+// elu, selu and celu: a straight line for positive elements, an exponential for the others.
 #include "ops/grad/terms.h"
 #include "ops/lib/elementary_functions.h"
 #include "ops/lib/unary_attr.h"
 
 namespace opstep {
 namespace {
-
-// elu, selu and celu: a straight line for positive elements, an exponential for the others.
 
 template <typename T>
 struct ExpLinear {

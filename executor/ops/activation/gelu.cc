@@ -1,3 +1,4 @@
+// gelu: each element times the normal distribution's share below it, exact or by tanh.
 #include "ops/grad/formula.h"
 #include "ops/lib/erf.h"
 #include "ops/lib/unary_op.h"

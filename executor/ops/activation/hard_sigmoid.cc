@@ -1,10 +1,9 @@
+// hard_sigmoid and hard_swish: sigmoid and silu made of straight lines.
 #include "ops/grad/terms.h"
 #include "ops/lib/unary_attr.h"
 
 namespace opstep {
 namespace {
-
-// Sigmoid and silu made of straight lines.
 
 template <typename T>
 struct HardSigmoid {

@@ -1,10 +1,9 @@
+// leaky_relu and thresholded_relu: variants of relu with one parameter.
 #include "ops/grad/terms.h"
 #include "ops/lib/unary_attr.h"
 
 namespace opstep {
 namespace {
-
-// Variants of relu with one parameter.
 
 template <typename T>
 struct LeakyRelu {

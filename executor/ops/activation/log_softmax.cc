@@ -1,3 +1,4 @@
+// log_softmax: the logarithm of softmax along an axis, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/axis_rows.h"
 #include "ops/lib/dispatch.h"

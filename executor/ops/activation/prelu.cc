@@ -1,3 +1,4 @@
+// prelu: relu with a slope for negative elements that is a tensor and can be learned.
 #include "ops/lib/binary.h"
 
 namespace opstep {

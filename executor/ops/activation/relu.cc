@@ -1,3 +1,4 @@
+// relu: the positive part of each element, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/unary.h"
 

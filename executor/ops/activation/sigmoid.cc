@@ -1,3 +1,4 @@
+// sigmoid: the logistic function of each element, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

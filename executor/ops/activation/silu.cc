@@ -1,11 +1,10 @@
+// silu (swish) and mish: X times a smooth step.
 #include "ops/grad/formula.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary_attr.h"
 
 namespace opstep {
 namespace {
-
-// X times a smooth step.
 
 template <typename T>
 struct Silu {

@@ -1,3 +1,4 @@
+// softmax along an axis, on several threads when it is large, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/axis_rows.h"
 #include "ops/lib/dispatch.h"

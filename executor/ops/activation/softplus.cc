@@ -1,11 +1,10 @@
+// softplus and softsign: smooth relatives of relu and tanh.
 #include "ops/grad/formula.h"
 #include "ops/lib/elementary_functions.h"
 #include "ops/lib/unary_op.h"
 
 namespace opstep {
 namespace {
-
-// Smooth relatives of relu and tanh.
 
 struct Softplus {
   static constexpr Types kTypes = Types::kFloats;

@@ -1,3 +1,4 @@
+// tanh: the hyperbolic tangent of each element, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

@@ -1,3 +1,4 @@
+// assert: ends the run with a message when a condition does not hold.
 #include <string>
 
 #include "ops/lib/block_shape.h"

@@ -1,3 +1,6 @@
+// What the gradient rules of ops that run blocks have in common.
+// Variables that a rule is shown carry a mark; the same variable has the same name before the
+// mark.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +9,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// What the gradient rules of ops that run blocks have in common. Variables that a rule is shown
-// carry a mark; the same variable has the same name before the mark.
 
 inline std::string PlainName(const std::string& name) { return name.substr(0, name.find('\x01')); }
 

@@ -1,3 +1,4 @@
+// cond: runs one of two blocks and gives its results; the gradient is a cond again.
 #include <set>
 
 #include "ops/control/block_grad.h"

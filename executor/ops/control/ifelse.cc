@@ -1,3 +1,4 @@
+// ifelse: splits rows by a condition, runs a block on each part and merges the results.
 #include <set>
 
 #include "ops/control/block_grad.h"

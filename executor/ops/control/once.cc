@@ -1,3 +1,4 @@
+// once: a block that runs in a program's first run in a scope, for initial values.
 #include "ops/lib/block_shape.h"
 
 namespace opstep {

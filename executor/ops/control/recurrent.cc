@@ -1,3 +1,4 @@
+// recurrent: runs a block for each step of sequences, with memories from step to step.
 #include <set>
 
 #include "ops/control/block_grad.h"

@@ -1,3 +1,4 @@
+// switch: runs the block of the first condition that holds.
 #include "ops/control/block_grad.h"
 #include "ops/lib/block_shape.h"
 

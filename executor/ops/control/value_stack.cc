@@ -1,12 +1,12 @@
+// push and pop: stacks that keep values of a block's runs for its gradient.
+// The block runs again and again, the gradient later as often in reverse, so the last value
+// saved is the first one needed.
 #include "base/tensor_stack.h"
 #include "ops/lib/shape_rules.h"
 #include "ops/op.h"
 
 namespace opstep {
 namespace {
-
-// Values of a block's run that the gradient needs: the block runs again and again, the gradient
-// later as often in reverse, so the last one saved is the first one needed.
 
 TensorStack& StackOf(const Tensor& tensor) { return *static_cast<TensorStack*>(tensor.data); }
 

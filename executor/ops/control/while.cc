@@ -1,3 +1,4 @@
+// while and repeat: loops that run a block for as long as a condition holds, or a number of times.
 #include "ops/control/block_grad.h"
 #include "ops/lib/block_shape.h"
 

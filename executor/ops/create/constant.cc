@@ -1,3 +1,4 @@
+// constant: a tensor that is written down in the program.
 #include <cstring>
 #include <string>
 

@@ -1,3 +1,4 @@
+// fill: a tensor of given sizes with the same value everywhere.
 #include <algorithm>
 #include <limits>
 #include <type_traits>

@@ -1,3 +1,4 @@
+// fill_batch: a tensor with one value everywhere and as many rows as another tensor.
 #include <algorithm>
 
 #include "ops/lib/dispatch.h"

@@ -1,3 +1,4 @@
+// fill_like and eye_like: tensors that take only their shape from X.
 #include <algorithm>
 
 #include "ops/grad/terms.h"
@@ -7,8 +8,6 @@
 
 namespace opstep {
 namespace {
-
-// Tensors that take only their shape from X.
 
 template <typename U>
 void RunFill(KernelContext& ctx) {

@@ -1,3 +1,4 @@
+// range: the numbers start, start + delta, start + 2 delta … before limit.
 #include <cmath>
 
 #include "ops/lib/dispatch.h"

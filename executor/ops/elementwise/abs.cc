@@ -1,3 +1,4 @@
+// abs: the absolute value of each element, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

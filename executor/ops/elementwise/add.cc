@@ -1,3 +1,4 @@
+// add: X + Y with broadcasting, its gradient, and the sum of two gradient terms.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

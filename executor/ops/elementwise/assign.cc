@@ -1,3 +1,4 @@
+// assign: a copy of a tensor.
 #include "ops/lib/unary.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// cast: the same values in another dtype, and its gradient.
 #include <cmath>
 #include <limits>
 #include <type_traits>

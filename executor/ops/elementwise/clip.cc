@@ -1,3 +1,4 @@
+// clip: each element moved to the nearest value between min and max, and its gradient.
 #include <limits>
 
 #include "ops/grad/terms.h"

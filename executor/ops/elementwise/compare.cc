@@ -1,9 +1,8 @@
+// equal, less, greater and the other comparisons: one family, because they differ in one sign.
 #include "ops/lib/binary.h"
 
 namespace opstep {
 namespace {
-
-// Comparisons: one family, because they differ in one sign.
 
 #define OPSTEP_COMPARISON(Name, types, sign) \
   struct Name {                              \

@@ -1,3 +1,4 @@
+// div: X / Y with broadcasting, its gradient, and the quotient of two gradient terms.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

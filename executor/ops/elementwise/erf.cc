@@ -1,3 +1,4 @@
+// erf: the error function of each element, and its gradient.
 #include "ops/lib/erf.h"
 
 #include "ops/grad/terms.h"

@@ -1,3 +1,4 @@
+// exp: e to the power of each element, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

@@ -1,11 +1,10 @@
+// sinh, cosh and the inverse hyperbolic functions; tanh is an activation.
 #include "ops/grad/terms.h"
 #include "ops/lib/elementary_functions.h"
 #include "ops/lib/unary_op.h"
 
 namespace opstep {
 namespace {
-
-// The hyperbolic functions and their inverses, but for tanh, which is an activation.
 
 #define OPSTEP_FUNCTION(Name)                       \
   struct Name##Op {                                 \

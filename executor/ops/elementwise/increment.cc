@@ -1,3 +1,4 @@
+// increment: adds a step to each element, in place for counters.
 #include "ops/lib/dispatch.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/shape_rules.h"

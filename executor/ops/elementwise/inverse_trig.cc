@@ -1,11 +1,10 @@
+// asin, acos and atan: the inverse trigonometric functions, angles in radians.
 #include "ops/grad/terms.h"
 #include "ops/lib/elementary_functions.h"
 #include "ops/lib/unary_op.h"
 
 namespace opstep {
 namespace {
-
-// The inverse trigonometric functions: their results are angles in radians.
 
 struct AsinOp {
   static constexpr Types kTypes = Types::kFloats;

@@ -1,11 +1,10 @@
+// is_nan and is_inf: which elements are not ordinary numbers.
 #include <limits>
 
 #include "ops/lib/unary_attr.h"
 
 namespace opstep {
 namespace {
-
-// Which elements are not ordinary numbers.
 
 struct IsNan {
   static constexpr Types kTypes = Types::kFloats;

@@ -1,3 +1,4 @@
+// log: the natural logarithm of each element, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

@@ -1,3 +1,4 @@
+// logical_and, logical_or, logical_xor and logical_not of booleans.
 #include "ops/lib/binary.h"
 #include "ops/lib/unary.h"
 

@@ -1,3 +1,4 @@
+// maximum: the larger of X and Y with broadcasting, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

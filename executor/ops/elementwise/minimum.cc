@@ -1,3 +1,4 @@
+// minimum: the smaller of X and Y with broadcasting, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

@@ -1,3 +1,4 @@
+// mod: the remainder of X / Y with the sign of Y, or of X as in fmod, and its gradient.
 #include "ops/lib/binary.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// mul: X * Y with broadcasting, its gradient, and the product of two gradient terms.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

@@ -1,3 +1,4 @@
+// neg: each element with the opposite sign.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

@@ -1,3 +1,4 @@
+// pow: X to the power of Y with broadcasting, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

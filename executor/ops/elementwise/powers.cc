@@ -1,11 +1,10 @@
+// square, reciprocal and rsqrt: powers with the fixed exponents 2, -1 and -1/2.
 #include "ops/grad/terms.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary_op.h"
 
 namespace opstep {
 namespace {
-
-// Powers with a fixed exponent: 2, -1 and -1/2.
 
 struct Square {
   static constexpr Types kTypes = Types::kNumbers;

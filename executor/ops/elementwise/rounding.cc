@@ -1,10 +1,9 @@
+// floor, ceil, round and sign: functions that are flat but for their steps, with gradient 0.
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary_op.h"
 
 namespace opstep {
 namespace {
-
-// Functions that are flat but for their steps: their gradient is 0.
 
 struct Floor {
   static constexpr Types kTypes = Types::kFloats;

@@ -1,3 +1,4 @@
+// sqrt: the square root of each element, and its gradient.
 #include "ops/grad/formula.h"
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary.h"

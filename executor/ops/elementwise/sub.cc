@@ -1,3 +1,4 @@
+// sub: X - Y with broadcasting, its gradient, and the difference of two gradient terms.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

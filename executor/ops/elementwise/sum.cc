@@ -1,3 +1,4 @@
+// sum: any number of tensors of one shape added up from left to right.
 #include "ops/grad/terms.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/numeric.h"

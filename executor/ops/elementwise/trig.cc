@@ -1,3 +1,6 @@
+// sin, cos and tan of angles in radians.
+// float32 is computed in float64, which needs no care about rounding and is vectorised; the few
+// elements beyond kFar need the C library.
 #include <bit>
 #include <cmath>
 
@@ -6,9 +9,6 @@
 
 namespace opstep {
 namespace {
-
-// Sine, cosine and tangent of angles in radians. float32 is computed in float64, which needs no
-// care about rounding and is vectorised; the few elements beyond kFar need the C library.
 
 constexpr float kFar = 1e6f;
 

@@ -1,3 +1,4 @@
+// where: X or Y, element by element, as a condition says, with broadcasting, and its gradient.
 #include <cstring>
 
 #include "ops/grad/terms.h"

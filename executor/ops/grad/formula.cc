@@ -1,3 +1,4 @@
+// Differentiates an op that is written as a formula, by the rules of the formula's ops.
 #include "ops/grad/formula.h"
 
 #include <map>

@@ -1,3 +1,4 @@
+// Gradients of ops that are written as formulas over other ops.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// The shape rule of gradients of ops that change only how sizes or the dtype are written.
 #pragma once
 
 #include "ops/op.h"

@@ -1,3 +1,4 @@
+// Terms: emits the ops of a formula over gradients when its value is given.
 #include "ops/grad/terms.h"
 
 #include <algorithm>

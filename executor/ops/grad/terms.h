@@ -1,3 +1,4 @@
+// Terms: gradients of gradient ops as formulas over other ops, which have gradients in turn.
 #pragma once
 
 #include <memory>
@@ -8,9 +9,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Gradients of gradient ops, written as formulas over other ops: those have gradients in turn, so
-// that any order follows.
 
 // A tensor that ops compute from the variables of the op that is differentiated. The ops are added
 // to the program only when it is given. An empty one stands for 0.

@@ -1,3 +1,4 @@
+// gather: slices of X along an axis by their indices, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/indexing/index_lookup.h"
 

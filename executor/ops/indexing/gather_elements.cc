@@ -1,3 +1,4 @@
+// gather_elements: single elements of X by index along an axis, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/indexing/index_lookup.h"
 

@@ -1,3 +1,4 @@
+// gather_nd: slices of X by rows of indices, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/indexing/index_lookup.h"
 

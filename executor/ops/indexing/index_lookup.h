@@ -1,3 +1,4 @@
+// The places in a tensor that a tensor of indices names, to gather from and to scatter to.
 #pragma once
 
 #include <cstring>
@@ -8,8 +9,6 @@
 #include "ops/lib/strided_copy.h"
 
 namespace opstep {
-
-// Places in a tensor X that a tensor of indices names, for gathering from and scattering to them.
 
 inline constexpr DTypeSet kIndices(DType::kInt32, DType::kInt64);
 

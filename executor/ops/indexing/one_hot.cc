@@ -1,3 +1,4 @@
+// one_hot: a new axis with one value at the place that an index names, another elsewhere.
 #include <cmath>
 
 #include "ops/lib/dispatch.h"

@@ -1,3 +1,4 @@
+// Ops that copy X and then write updates to places in it, and their gradients.
 #pragma once
 
 #include <cstring>
@@ -7,8 +8,6 @@
 #include "ops/indexing/index_lookup.h"
 
 namespace opstep {
-
-// Ops that copy X and then write updates to places in it, and their gradients.
 
 enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
 

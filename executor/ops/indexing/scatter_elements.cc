@@ -1,3 +1,4 @@
+// scatter_elements: writes single elements by index along an axis, and its gradient.
 #include "ops/indexing/scatter.h"
 
 namespace opstep {

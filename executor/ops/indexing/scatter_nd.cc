@@ -1,3 +1,4 @@
+// scatter_nd: writes slices by rows of indices, and its gradient.
 #include "ops/indexing/scatter.h"
 
 namespace opstep {

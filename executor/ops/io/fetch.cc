@@ -1,3 +1,4 @@
+// fetch: marks a tensor that the caller of a run gets back.
 #include "ops/op.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// load and load_combined: tensors read from .npy and safetensors files at each run.
 #include "base/npy.h"
 #include "base/safetensors.h"
 #include "base/type_text.h"

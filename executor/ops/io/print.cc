@@ -1,3 +1,4 @@
+// print: writes a tensor's first elements to stderr and passes it on.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// save and save_combined: tensors written to .npy and safetensors files at each run.
 #include "base/npy.h"
 #include "base/safetensors.h"
 #include "ops/op.h"

@@ -1,3 +1,4 @@
+// The rows of a tensor along one axis, and a loop over them.
 #pragma once
 
 #include "ops/lib/shape_rules.h"

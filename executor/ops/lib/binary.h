@@ -1,3 +1,4 @@
+// Kernels, shape rules and schemas of elementwise ops of X and Y with broadcasting.
 #pragma once
 
 #include <cstring>
@@ -12,8 +13,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Elementwise ops of X and Y with broadcasting, and their gradients.
 
 // `out` has the dtype of X, or bool.
 template <bool kToBool = false>

@@ -1,3 +1,4 @@
+// Parts of the shape rules and kernels of ops that run blocks.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +7,6 @@
 #include "ops/lib/shape_rules.h"
 
 namespace opstep {
-
-// Parts of the shape rules and kernels of ops that run blocks.
 
 // The types of what the blocks write outside of themselves, slot `out` from output `first_out` on:
 // as they are in slot X, from input `first_in` on, or in `also` (input 0).

@@ -1,3 +1,4 @@
+// Calls a function template with the C++ type of a dtype, for a functor's set of dtypes.
 #pragma once
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Random bits for each element of a tensor, in loops that are vectorised.
 #pragma once
 
 #include <algorithm>

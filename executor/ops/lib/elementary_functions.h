@@ -1,11 +1,11 @@
+// Log1p, expm1, hyperbolic and inverse functions for vectorised loops over float32 (within 4 ulp).
+// In float64 they are those of the C library. The polynomials are minimax fits of relative
+// error.
 #pragma once
 
 #include "ops/lib/numeric.h"
 
 namespace opstep {
-
-// More elementary functions that loops over float32 can be vectorised with (within 4 ulp); in
-// float64 they are those of the C library. The polynomials are minimax fits of relative error.
 
 // log(1 + x), exact also where 1 + x rounds x away.
 OPSTEP_INLINE float Log1p(float x) {

@@ -1,10 +1,9 @@
+// The error function and the normal distribution, for loops over float32 that are vectorised.
 #pragma once
 
 #include "ops/lib/numeric.h"
 
 namespace opstep {
-
-// The error function and the normal distribution, for loops over float32 that are vectorised.
 
 // erf(x) for |x| up to 1.
 OPSTEP_INLINE float ErfNear(float x) {

@@ -1,3 +1,4 @@
+// Nested loops over a tensor that operands are broadcast to.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Arithmetic defined for every value, exp, log and tanh that vectorise, sums of a fixed order.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Splits [0, n) into ranges for threads, in loops compiled for this machine.
 #pragma once
 
 #include <algorithm>

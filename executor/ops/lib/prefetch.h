@@ -1,3 +1,6 @@
+// Prefetching of memory that a loop writes but does not read.
+// Such memory reaches the core only as fast as it is asked for: loops that write a large result
+// elsewhere than they read from ask for it a little ahead.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +9,6 @@
 #include "ops/lib/simd.h"
 
 namespace opstep {
-
-// Memory that is written but not read reaches the core only as fast as it is asked for. Loops
-// that write a large result elsewhere than they read from ask for it a little ahead.
 
 // Whether it is worth it: `out` is large, and not the memory that is read.
 template <typename T>

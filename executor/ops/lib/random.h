@@ -1,3 +1,4 @@
+// Random numbers that depend on a seed and an index only.
 #pragma once
 
 #include <cstdint>

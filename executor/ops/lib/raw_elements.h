@@ -1,3 +1,4 @@
+// Elements as their bits, for ops that move or place them whatever their dtype.
 #pragma once
 
 #include <bit>
@@ -10,8 +11,6 @@
 #include "ir/op_view.h"
 
 namespace opstep {
-
-// Elements as their bits, for ops that move or place them whatever their dtype.
 
 // Calls f(U{}) with the unsigned integer that is as large as an element.
 template <typename F>

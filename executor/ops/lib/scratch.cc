@@ -1,3 +1,4 @@
+// The store of temporary memory that each thread keeps between kernels.
 #include "ops/lib/scratch.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Temporary memory of a kernel, for the length of a C++ scope.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Parts of shape rules. A size of -1 is not known yet and fits everything.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +7,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Parts of shape rules. A size of -1 is not known yet and fits everything.
 
 inline bool SizesAgree(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
 

@@ -1,3 +1,4 @@
+// Holds back signals of a thread while oneDNN computes.
 #pragma once
 
 #include <csignal>

@@ -1,3 +1,4 @@
+// Kernels compiled for the instruction set of this machine.
 #pragma once
 
 #include "ops/kernel.h"

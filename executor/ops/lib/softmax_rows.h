@@ -1,3 +1,4 @@
+// Softmax of one row of elements, shared by the softmax ops and losses.
 #pragma once
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Calls an elementwise kernel for ranges of its tensors, as ops with smaller tensors.
 #include "ops/lib/split_flat.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Splits elementwise kernels over threads.
 #pragma once
 
 #include "ops/kernel.h"

@@ -1,3 +1,4 @@
+// Copies, or adds up, elements between two tensors by their strides, whatever their dtype.
 #pragma once
 
 #include <array>
@@ -10,8 +11,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Moving elements between two tensors whatever their dtype: by the size of an element.
 
 using Strides = std::array<int64_t, Dims::kMaxRank>;
 

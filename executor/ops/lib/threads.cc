@@ -1,3 +1,4 @@
+// The pool of helper threads that the pieces of a large op run on.
 #include "ops/lib/threads.h"
 
 #include <pthread.h>

@@ -1,3 +1,6 @@
+// The one place that knows threads: ParallelFor over the pieces of a kernel's work.
+// A kernel splits its work into pieces that depend on sizes only, so that results are the same
+// with any number of threads. What a piece calls (oneDNN too) runs on the piece's own thread.
 #pragma once
 
 #include <omp.h>
@@ -6,10 +9,6 @@
 #include <type_traits>
 
 namespace opstep {
-
-// The one place that knows threads. A kernel splits its work into pieces that depend on sizes only
-// and gives them to ParallelFor, so that results are the same with any number of threads. What a
-// piece calls (oneDNN too) runs on the piece's own thread.
 
 // How many threads a run may use for one op; at first 1.
 int NumThreads();

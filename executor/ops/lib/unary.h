@@ -1,3 +1,4 @@
+// Kernels of elementwise ops with one input, their gradients, and plain copies.
 #pragma once
 
 #include <cstring>

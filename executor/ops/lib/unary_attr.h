@@ -1,11 +1,10 @@
+// Kernels of functions of one element that have parameters.
+// F<T> is made from the op's attributes when the kernel is chosen, and is the kernel's state.
 #pragma once
 
 #include "ops/lib/unary_op.h"
 
 namespace opstep {
-
-// Functions of one element that have parameters. F<T> is made from the op's attributes when the
-// kernel is chosen, and is the kernel's state.
 
 // out[i] = f(in(0)[i]); in place is fine.
 template <template <typename> typename F, typename T>

@@ -1,3 +1,4 @@
+// The schema of a function of one element and of its gradient: slots, shape rule, samples.
 #pragma once
 
 #include "ops/lib/unary.h"

@@ -1,3 +1,4 @@
+// accuracy: the share of rows whose label is among the k best classes.
 #include "ops/lib/dispatch.h"
 #include "ops/loss/label_rows.h"
 #include "ops/op.h"

@@ -1,3 +1,4 @@
+// cross_entropy of probabilities and labels, hard or soft, and its gradient.
 #include <algorithm>
 
 #include "ops/lib/dispatch.h"

@@ -1,3 +1,4 @@
+// hinge_loss: max(0, 1 - X * label), and its gradient.
 #include "ops/loss/pair_loss.h"
 
 namespace opstep {

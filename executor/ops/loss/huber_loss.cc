@@ -1,3 +1,4 @@
+// huber_loss and smooth_l1_loss: a parabola for small differences, straight lines for large ones.
 #include "ops/loss/pair_loss.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// kl_div: what X misses of the distribution label, and its gradient.
 #include "ops/loss/pair_loss.h"
 
 namespace opstep {

@@ -1,10 +1,9 @@
+// Checks of labels for ops on the rows of a matrix that each have one.
 #pragma once
 
 #include "ops/lib/shape_rules.h"
 
 namespace opstep {
-
-// Parts of ops on the rows of a matrix that each have a label.
 
 // `rows` is [N, classes] and label [N] or [N, 1].
 inline void CheckLabelShape(const Dims& rows, std::string_view name, const Dims& label) {

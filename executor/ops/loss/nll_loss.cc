@@ -1,3 +1,4 @@
+// nll_loss: the negative log-probability of each target's class, and its gradient.
 #include <algorithm>
 
 #include "ops/grad/terms.h"

@@ -1,3 +1,6 @@
+// Losses of two tensors of one shape, element by element, with their gradients.
+// L<T> is made from the op's attributes when the kernel is chosen, and is its state: l(x, y) is
+// the loss, l.X(x, y) and l.Y(x, y) its slopes.
 #pragma once
 
 #include "ops/lib/dispatch.h"
@@ -6,10 +9,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Losses of two tensors of one shape, element by element. L<T> is made from the op's attributes
-// when the kernel is chosen, and is its state: l(x, y) is the loss, l.X(x, y) and l.Y(x, y) its
-// slopes.
 
 template <template <typename> typename L, typename T>
 struct PairLossBody {

@@ -1,3 +1,4 @@
+// The cross entropy between sigmoid(X) and label, each element a yes-or-no question.
 #include "ops/grad/terms.h"
 #include "ops/lib/elementary_functions.h"
 #include "ops/loss/pair_loss.h"

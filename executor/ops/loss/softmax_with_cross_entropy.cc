@@ -1,3 +1,4 @@
+// The cross entropy between softmax(logits) and class labels, row by row, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/shape_rules.h"

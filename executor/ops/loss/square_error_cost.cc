@@ -1,3 +1,4 @@
+// square_error_cost: (X - Y) ** 2 with broadcasting, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/binary.h"
 

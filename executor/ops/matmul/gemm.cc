@@ -1,3 +1,4 @@
+// gemm: alpha * A @ B + beta * C for matrices, as in ONNX, and its gradient.
 #include "ops/grad/formula.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/loop_nest.h"

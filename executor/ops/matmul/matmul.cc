@@ -1,3 +1,4 @@
+// matmul: the matrix product of the last two dimensions with broadcast batches, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/loop_nest.h"

@@ -1,3 +1,4 @@
+// The matrix product of every number dtype, for the kernels of gemm and matmul.
 #pragma once
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// The float32 matrix product on oneDNN, split into pieces for threads by its sizes.
 #include "ops/matmul/sgemm.h"
 
 #include <dnnl.h>

@@ -1,3 +1,4 @@
+// The float32 matrix product.
 #pragma once
 
 #include <cstdint>

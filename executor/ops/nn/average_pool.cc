@@ -1,3 +1,4 @@
+// average_pool: the mean in each place of a sliding window, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/nn/pool.h"
 

@@ -1,3 +1,4 @@
+// batch_norm: normalizes each channel over the batch and keeps running moments; its gradient.
 #include "ops/nn/plane_norm.h"
 
 namespace opstep {

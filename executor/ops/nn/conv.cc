@@ -1,3 +1,4 @@
+// conv: convolution over 1 to 3 spatial dimensions, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/shape_rules.h"

@@ -1,3 +1,4 @@
+// A convolution of our own that is faster than oneDNN for some shapes and machines.
 #pragma once
 
 #include <memory>

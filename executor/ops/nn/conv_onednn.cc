@@ -1,3 +1,4 @@
+// The three products of a convolution on oneDNN: primitives, formats and pieces for threads.
 #include "ops/nn/conv_onednn.h"
 
 #include <cmath>

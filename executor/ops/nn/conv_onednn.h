@@ -1,3 +1,7 @@
+// The three products of a convolution on oneDNN, in float32.
+// Tensors are row-major outside; inside they have the format that oneDNN likes best. Each is
+// split into pieces for threads by its sizes alone. `Make` gives null where oneDNN has nothing
+// to offer. A W that is known by then is brought into its format once.
 #pragma once
 
 #include <memory>
@@ -5,11 +9,6 @@
 #include "ops/nn/conv_shape.h"
 
 namespace opstep {
-
-// The three products of a convolution on oneDNN, in float32. Tensors are row-major outside; inside
-// they have the format that oneDNN likes best. Each is split into pieces for threads by its sizes
-// alone. `Make` gives null where oneDNN has nothing to offer. A W that is known by then is brought
-// into its format once.
 
 // Y = X * W + B; B may be null. On our own code where that is faster.
 class ConvForward {

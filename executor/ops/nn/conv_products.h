@@ -1,3 +1,5 @@
+// The products of a convolution for any float type: on oneDNN where it can, else in plain loops.
+// Made when a plan is compiled.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +10,6 @@
 #include "ops/nn/conv_shape.h"
 
 namespace opstep {
-
-// The products of a convolution for any float type: on oneDNN in float32, where it can, and in
-// plain loops otherwise. Made when a plan is compiled.
 
 template <typename T>
 struct ConvProducts {

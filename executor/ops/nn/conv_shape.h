@@ -1,3 +1,4 @@
+// The sizes of a convolution, and the loop over its weights and places.
 #pragma once
 
 #include "ops/lib/simd.h"

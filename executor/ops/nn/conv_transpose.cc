@@ -1,3 +1,4 @@
+// conv_transpose: each element of X spreads W over the result; its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/shape_rules.h"

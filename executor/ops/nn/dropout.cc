@@ -1,3 +1,4 @@
+// dropout: zeros at random while training, and its gradient.
 #include <string>
 
 #include "ops/grad/terms.h"

@@ -1,3 +1,4 @@
+// How the executor calls layers that are written in the language above it.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// global_average_pool and global_max_pool: [N, C, ...] to [N, C, 1, ...], and their gradients.
 #include "ops/grad/terms.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/numeric.h"
@@ -7,8 +8,6 @@
 
 namespace opstep {
 namespace {
-
-// Pooling over all that lies behind the channels: [N, C, ...] to [N, C, 1, ...].
 
 struct State {
   int64_t planes = 0;

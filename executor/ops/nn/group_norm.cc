@@ -1,3 +1,4 @@
+// group_norm: normalizes each group of channels of each image, and its gradient.
 #include "ops/nn/plane_norm.h"
 
 namespace opstep {

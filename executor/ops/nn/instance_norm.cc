@@ -1,3 +1,4 @@
+// instance_norm: normalizes each channel of each image, and its gradient.
 #include "ops/nn/plane_norm.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// layer_norm: normalizes each row from an axis to the end, and its gradient.
 #include <cmath>
 
 #include "ops/grad/formula.h"

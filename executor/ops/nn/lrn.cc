@@ -1,3 +1,4 @@
+// lrn: divides by a power of the mean square of neighbouring channels; its gradient.
 #include <cmath>
 
 #include "ops/lib/dispatch.h"

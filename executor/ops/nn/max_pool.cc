@@ -1,3 +1,4 @@
+// max_pool: the largest element in each place of a sliding window, and its gradient.
 #include <limits>
 
 #include "ops/lib/scratch.h"

@@ -1,3 +1,4 @@
+// oneDNN's engine, formats, attributes and primitives as kernels use them.
 #include "ops/nn/onednn.h"
 
 #include <array>

@@ -1,3 +1,6 @@
+// What kernels need of oneDNN: engine, formats, primitives and reordered tensors.
+// Primitives are made for one thread when a plan is compiled, and hold nothing that a run
+// changes: several threads may run one at the same time.
 #pragma once
 
 #include <dnnl.hpp>
@@ -5,9 +8,6 @@
 #include <optional>
 
 namespace opstep {
-
-// What kernels need of oneDNN. Primitives are made for one thread when a plan is compiled, and
-// hold nothing that a run changes: several threads may run one at the same time.
 
 using DnnlDesc = dnnl::memory::desc;
 using DnnlDims = dnnl::memory::dims;

@@ -1,3 +1,6 @@
+// Normalization of [N, C, ...] with a scale and a bias for each channel.
+// A plane is one channel of one image; planes that share a mean and a variance are a set: those
+// of a channel, of an image's group of channels, or each by itself.
 #pragma once
 
 #include <cmath>
@@ -10,9 +13,6 @@
 
 namespace opstep {
 
-// Normalization of [N, C, ...] with a scale and a bias for each channel. A plane is one channel of
-// one image; planes that share a mean and a variance are a set: those of a channel, of an image's
-// group of channels, or each by itself.
 struct PlaneSets {
   int64_t sets = 0, planes_in_set = 1;
   int64_t set_step = 1, plane_step = 1;  // in planes

@@ -1,3 +1,4 @@
+// Pooling: a window slides over each channel of each image (a plane) by itself.
 #pragma once
 
 #include "ops/lib/dispatch.h"
@@ -8,7 +9,6 @@
 
 namespace opstep {
 
-// Pooling: a window slides over each channel of each image (a plane) by itself.
 struct PoolShape {
   // A tap along the last dimension: the places where it lies inside, and what it sees at the first.
   struct Column {

@@ -1,3 +1,4 @@
+// py_layer: a layer written in Python, opstep.PyLayer, and its gradient.
 #include "ops/nn/foreign_layer.h"
 #include "ops/op.h"
 

@@ -1,3 +1,5 @@
+// A window that slides over the last dimensions of [N, C, ...], for convolution and pooling.
+// Always three spatial dimensions; those in front that a tensor has not are of size 1.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +11,6 @@
 
 namespace opstep {
 
-// A window that slides over the last dimensions of [N, C, ...]: what convolution and pooling have
-// in common. Always three spatial dimensions; those in front that a tensor has not are of size 1.
 struct Window {
   static constexpr int kRank = 3;
   using Sizes = std::array<int64_t, kRank>;

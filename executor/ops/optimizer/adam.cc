@@ -1,3 +1,4 @@
+// adam: one step of Adam, with weight decay as part of the gradient.
 #include "ops/optimizer/adam_step.h"
 
 namespace opstep {

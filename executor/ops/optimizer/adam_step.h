@@ -1,3 +1,4 @@
+// The kernel and the shape rule that adam and adamw share.
 #pragma once
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// adamw: one step of Adam with decoupled weight decay.
 #include "ops/optimizer/adam_step.h"
 
 namespace opstep {

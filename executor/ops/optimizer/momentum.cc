@@ -1,3 +1,4 @@
+// momentum: one step of gradient descent with momentum, or with Nesterov's.
 #include "ops/lib/dispatch.h"
 #include "ops/lib/simd.h"
 #include "ops/lib/split_flat.h"

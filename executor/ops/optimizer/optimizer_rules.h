@@ -1,3 +1,4 @@
+// The shape rule of ops that change a parameter: inputs param, grad, states…, lr and maybe step.
 #pragma once
 
 #include <initializer_list>
@@ -5,8 +6,6 @@
 #include "ops/lib/shape_rules.h"
 
 namespace opstep {
-
-// Parts of the ops that change a parameter: inputs param, grad, states…, lr and maybe step.
 
 // Inputs 1 … n_like are like the parameter (input 0), the one behind them is the learning rate;
 // the outputs are the parameter and its states.

@@ -1,3 +1,4 @@
+// sgd: one step of gradient descent with weight decay.
 #include "ops/lib/dispatch.h"
 #include "ops/lib/simd.h"
 #include "ops/lib/split_flat.h"

@@ -1,3 +1,4 @@
+// bernoulli: 1 with the probability that each element of X names, else 0.
 #include <string>
 
 #include "ops/lib/dispatch.h"

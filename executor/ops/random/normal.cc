@@ -1,3 +1,4 @@
+// normal: random numbers from a normal distribution, the same on every platform.
 #include <bit>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// random_uniform_like: uniform random numbers, shaped as X.
 #include <cmath>
 #include <string>
 

@@ -1,3 +1,4 @@
+// uniform: random numbers that are equally likely anywhere in [min, max).
 #include <cmath>
 #include <limits>
 #include <type_traits>

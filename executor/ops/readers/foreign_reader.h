@@ -1,3 +1,4 @@
+// How the executor opens readers that are written in the language above it.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// map_reader: changes each record of a reader by the ops of a block.
 #include "ops/lib/block_shape.h"
 #include "ops/readers/reader.h"
 

@@ -1,3 +1,4 @@
+// read_csv: a reader of .csv files, line by line.
 #include "data/csv_source.h"
 #include "ops/readers/reader.h"
 

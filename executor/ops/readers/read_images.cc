@@ -1,3 +1,4 @@
+// read_images: a reader of a folder's images, with the sub-folders as classes.
 #include "data/image_source.h"
 #include "ops/readers/reader.h"
 

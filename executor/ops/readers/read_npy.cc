@@ -1,3 +1,4 @@
+// read_npy: a reader of the rows of .npy and .npz files.
 #include "data/npy_source.h"
 #include "ops/readers/reader.h"
 

@@ -1,3 +1,4 @@
+// read_python: a reader of what Python code gives.
 #include "ops/readers/foreign_reader.h"
 #include "ops/readers/reader.h"
 

@@ -1,3 +1,4 @@
+// read_records: a reader of record files.
 #include "data/record_source.h"
 #include "ops/readers/reader.h"
 

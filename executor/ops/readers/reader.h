@@ -1,3 +1,5 @@
+// Parts of ops over readers.
+// A reader variable's slot holds the Source; the variable's type says nothing.
 #pragma once
 
 #include <memory>
@@ -7,9 +9,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Parts of ops over readers. A reader variable's slot holds the Source; the variable's type says
-// nothing.
 
 inline void ReaderShape(ShapeContext& ctx) { ctx.set_out(0, {DType::kUInt8, {}}); }
 

@@ -1,3 +1,4 @@
+// reader_loop: runs a block for each record of a reader, and goes on where it was interrupted.
 #include "data/waiting.h"
 #include "ops/lib/block_shape.h"
 #include "ops/readers/reader.h"

@@ -1,10 +1,10 @@
+// batch_reader, shuffle_reader, repeat_reader and prefetch_reader: readers made of readers.
+// Each takes over the one that it reads from.
 #include "data/stages.h"
 #include "ops/readers/reader.h"
 
 namespace opstep {
 namespace {
-
-// Readers made of readers: each takes over the one that it reads from.
 
 struct Batch {
   int64_t size;

@@ -1,11 +1,10 @@
+// arg_max and arg_min: the index of the largest and of the smallest element along an axis.
 #include "ops/lib/axis_rows.h"
 #include "ops/lib/dispatch.h"
 #include "ops/op.h"
 
 namespace opstep {
 namespace {
-
-// The places of the largest and of the smallest elements.
 
 struct State {
   AxisRows rows;

@@ -1,3 +1,4 @@
+// cum_sum: each element plus all that come before it along an axis.
 #include "ops/lib/axis_rows.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/numeric.h"

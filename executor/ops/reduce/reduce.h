@@ -1,3 +1,4 @@
+// Reductions over `axes` (none: over all), with `keepdims`: loops, shape rule and schema.
 #pragma once
 
 #include <bitset>
@@ -9,8 +10,6 @@
 #include "ops/op.h"
 
 namespace opstep {
-
-// Reductions over `axes` (none: over all), with `keepdims`.
 
 using AxisSet = std::bitset<Dims::kMaxRank>;
 

@@ -1,9 +1,8 @@
+// reduce_any and reduce_all: whether one element is true, or all are.
 #include "ops/reduce/reduce.h"
 
 namespace opstep {
 namespace {
-
-// Whether one is true, or all are.
 
 template <bool kAll>
 struct AnyOrAll {

@@ -1,11 +1,10 @@
+// reduce_log_sum and reduce_log_sum_exp: logarithms of sums, and their gradients.
 #include "ops/grad/formula.h"
 #include "ops/lib/elementary_functions.h"
 #include "ops/reduce/reduce_map.h"
 
 namespace opstep {
 namespace {
-
-// Logarithms of sums: of the elements, and of their exponentials.
 
 struct LogSum {
   static constexpr Types kTypes = Types::kFloats;

@@ -1,10 +1,10 @@
+// Reductions that add up a function of the elements: out = M::Finish(sum of M::Map(x)).
 #pragma once
 
 #include "ops/reduce/reduce.h"
 
 namespace opstep {
 
-// Reductions that add up a function of the elements: out = M::Finish(sum of M::Map(x)).
 template <typename M, typename T, bool kAlong>
 struct ReduceMapBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {

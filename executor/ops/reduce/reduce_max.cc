@@ -1,10 +1,9 @@
+// reduce_max and reduce_min, which differ in one sign, and their gradients.
 #include "ops/grad/terms.h"
 #include "ops/reduce/reduced_elements.h"
 
 namespace opstep {
 namespace {
-
-// The largest and the smallest: they differ in one sign.
 
 // Many lanes for a long run, because each has to wait for its own last comparison.
 template <typename R, typename T, typename F>

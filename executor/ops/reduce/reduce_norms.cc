@@ -1,10 +1,9 @@
+// reduce_l1, reduce_sum_square and reduce_l2: sums of absolute values and squares, and a root.
 #include "ops/grad/formula.h"
 #include "ops/reduce/reduce_map.h"
 
 namespace opstep {
 namespace {
-
-// Sums of absolute values and of squares, and the root of the latter.
 
 struct L1 {
   static constexpr Types kTypes = Types::kNumbers;

@@ -1,3 +1,4 @@
+// reduce_prod: the product of the elements along axes, and its gradient.
 #include "ops/reduce/reduced_elements.h"
 
 namespace opstep {

@@ -1,10 +1,9 @@
+// reduce_sum and reduce_mean, which differ by a factor only, and their gradients.
 #include "ops/grad/formula.h"
 #include "ops/reduce/reduce.h"
 
 namespace opstep {
 namespace {
-
-// The sum and the mean: they differ by a factor only.
 
 struct Sum {
   static constexpr Types kTypes = Types::kNumbers;

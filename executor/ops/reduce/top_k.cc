@@ -1,3 +1,4 @@
+// top_k: the k largest or smallest elements along an axis and where they are; its gradient.
 #include <utility>
 
 #include "ops/lib/axis_rows.h"

@@ -1,3 +1,4 @@
+// sequence_expand: row i of X for each row of sequence i of Y, and its gradient.
 #include "ops/sequence/sequences.h"
 
 namespace opstep {

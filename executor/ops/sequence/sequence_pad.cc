@@ -1,3 +1,4 @@
+// sequence_pad, sequence_unpad and sequence_mask: ragged tensors side by side and back.
 #include "ops/sequence/sequences.h"
 
 namespace opstep {

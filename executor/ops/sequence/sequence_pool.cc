@@ -1,3 +1,4 @@
+// sequence_pool: one row for each sequence (sum, mean, last …), and its gradient.
 #include "ops/sequence/sequences.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// sequence_reverse: the rows of each sequence in the other order.
 #include "ops/sequence/sequences.h"
 
 namespace opstep {

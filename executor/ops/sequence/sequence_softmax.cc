@@ -1,3 +1,4 @@
+// sequence_softmax: softmax within each sequence, and its gradient.
 #include "ops/lib/softmax_rows.h"
 #include "ops/sequence/sequences.h"
 

@@ -1,11 +1,11 @@
+// Parts of ops over ragged tensors.
+// The rows of all sequences lie one after the other, and sequence i has the rows offsets[i] …
+// offsets[i + 1] - 1.
 #pragma once
 
 #include "ops/lib/strided_copy.h"
 
 namespace opstep {
-
-// Parts of ops over ragged tensors. The rows of all sequences lie one after the other, and sequence
-// i has the rows offsets[i] … offsets[i + 1] - 1.
 
 inline constexpr DTypeSet kOffsets(DType::kInt64);
 

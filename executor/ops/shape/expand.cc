@@ -1,3 +1,4 @@
+// expand: spreads a tensor over a larger shape, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/strided_copy.h"
 

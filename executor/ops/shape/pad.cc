@@ -1,3 +1,4 @@
+// pad: adds margins to a tensor or cuts them off, in several modes, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/strided_copy.h"
 

@@ -1,3 +1,4 @@
+// reshape: the same elements in another shape, and its gradient.
 #include "ops/grad/same_elements_grad.h"
 #include "ops/grad/terms.h"
 #include "ops/lib/shape_rules.h"

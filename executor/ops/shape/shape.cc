@@ -1,3 +1,5 @@
+// shape and size: the sizes of a tensor, and its number of elements, as numbers.
+// A plan knows all shapes, so the kernels only write down what they were told.
 #include <algorithm>
 #include <limits>
 
@@ -5,8 +7,6 @@
 
 namespace opstep {
 namespace {
-
-// Sizes as numbers. A plan knows all shapes, so the kernels only write down what they were told.
 
 // Axes begin … end - 1 of X; both ends are cut off at its axes.
 std::pair<int, int> AxesOf(const OpView& op, const Dims& x) {

@@ -1,3 +1,4 @@
+// slice: the elements from start to end in steps along each axis, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/strided_copy.h"
 

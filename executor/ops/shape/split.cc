@@ -1,3 +1,4 @@
+// split: cuts a tensor into parts along an axis, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/strided_copy.h"
 

@@ -1,3 +1,5 @@
+// squeeze, unsqueeze and flatten: axes of size 1 taken out or put in, and all axes made two.
+// The elements stay as they are.
 #include "ops/grad/same_elements_grad.h"
 #include "ops/grad/terms.h"
 #include "ops/lib/shape_rules.h"
@@ -5,8 +7,6 @@
 
 namespace opstep {
 namespace {
-
-// Axes of size 1 taken out and put in, and all axes made two: the elements stay as they are.
 
 std::vector<bool> AxesIn(const std::vector<int64_t>& axes, const Dims& dims,
                          std::string_view name) {

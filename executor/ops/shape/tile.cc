@@ -1,3 +1,4 @@
+// tile: repeats a tensor along its axes, and its gradient.
 #include "ops/grad/terms.h"
 #include "ops/lib/strided_copy.h"
 

@@ -1,3 +1,4 @@
+// transpose: the tensor with its axes in another order, in cache-sized tiles.
 #include "ops/lib/loop_nest.h"
 #include "ops/lib/shape_rules.h"
 #include "ops/op.h"

@@ -1,3 +1,4 @@
+// tri: the upper or lower triangle of each matrix; the rest becomes 0.
 #include "ops/lib/strided_copy.h"
 
 namespace opstep {
