@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "ops/op.h"
 #include "ops/lib/shape_rules.h"
+#include "ops/op.h"
 #include "passes/build.h"
 #include "runtime/executor.h"
 
