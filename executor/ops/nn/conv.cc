@@ -122,17 +122,8 @@ result if 'B' not in globals() else result + B.reshape(-1, *[1] * r)
         .Register();
 
 const bool kConvGrad =
-    WithAttrs("conv_grad")
+    ConvGradOp(WithAttrs("conv_grad"))
         .Doc("Gradient of conv: dout spread over X by W, X met with dout, and dout summed up.")
-        .In("X", "as in the forward op", kFloats)
-        .In("W", "as in the forward op", kFloats)
-        .In("dout", "gradient of out", kFloats)
-        .Out("dX", "gradient of X", kFloats)
-        .Optional()
-        .Out("dW", "gradient of W", kFloats)
-        .Optional()
-        .Out("dB", "gradient of B", kFloats)
-        .Optional()
         .Shape([](ShapeContext& ctx) {
           ctx.set_out(0, ctx.in(0));
           ctx.set_out(1, ctx.in(1));

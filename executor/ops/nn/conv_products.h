@@ -8,6 +8,7 @@
 #include "ops/lib/numeric.h"
 #include "ops/nn/conv_onednn.h"
 #include "ops/nn/conv_shape.h"
+#include "ops/op.h"
 
 namespace opstep {
 
@@ -76,5 +77,19 @@ struct ConvProducts {
     }
   }
 };
+
+// The slots of the gradient op of a convolution, transposed or not; `op` has the attributes.
+inline Op ConvGradOp(Op op) {
+  op.In("X", "as in the forward op", kFloats)
+      .In("W", "as in the forward op", kFloats)
+      .In("dout", "gradient of out", kFloats)
+      .Out("dX", "gradient of X", kFloats)
+      .Optional()
+      .Out("dW", "gradient of W", kFloats)
+      .Optional()
+      .Out("dB", "gradient of B", kFloats)
+      .Optional();
+  return op;
+}
 
 }  // namespace opstep

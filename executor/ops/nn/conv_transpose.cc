@@ -194,19 +194,10 @@ full if 'B' not in globals() else full + B.reshape(-1, *[1] * r)
         .Register();
 
 const bool kConvTransposeGrad =
-    WithAttrs("conv_transpose_grad")
+    ConvGradOp(WithAttrs("conv_transpose_grad"))
         .Doc(
             "Gradient of conv_transpose: the convolution of dout with W, dout met with X, and "
             "dout summed up.")
-        .In("X", "as in the forward op", kFloats)
-        .In("W", "as in the forward op", kFloats)
-        .In("dout", "gradient of out", kFloats)
-        .Out("dX", "gradient of X", kFloats)
-        .Optional()
-        .Out("dW", "gradient of W", kFloats)
-        .Optional()
-        .Out("dB", "gradient of B", kFloats)
-        .Optional()
         .Shape([](ShapeContext& ctx) {
           ctx.set_out(0, ctx.in(0));
           ctx.set_out(1, ctx.in(1));
