@@ -1,6 +1,5 @@
 // The registry of ops, and the functions that fill in an op's definition.
 #include <algorithm>
-#include <iterator>
 #include <unordered_map>
 
 #include "ops/op.h"
@@ -21,12 +20,12 @@ auto& Registry() {
 
 // Slots and attributes are arguments of the op's Python function and variables of its oracle.
 bool IsPythonKeyword(std::string_view name) {
-  static constexpr std::string_view kKeywords[] = {
-      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-      "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
-  return std::find(std::begin(kKeywords), std::end(kKeywords), name) != std::end(kKeywords);
+  // One text: some of them are ops, which only their own files name.
+  constexpr std::string_view kKeywords =
+      " False None True and as assert async await break class continue def del elif else except "
+      "finally for from global if import in is lambda nonlocal not or pass raise return try while "
+      "with yield ";
+  return kKeywords.find(Cat(' ', name, ' ')) != std::string_view::npos;
 }
 
 void CheckName(const OpSchema& schema, std::string_view what, std::string_view name) {
