@@ -11,7 +11,8 @@
 
 namespace {
 
-void Slot(google::protobuf::RepeatedPtrField<opstep::proto::Slot>* slots, const char* name, std::string var) {
+void Slot(google::protobuf::RepeatedPtrField<opstep::proto::Slot>* slots, const char* name,
+          std::string var) {
   opstep::proto::Slot& slot = *slots->Add();
   slot.set_name(name);
   slot.add_vars(std::move(var));

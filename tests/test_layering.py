@@ -18,6 +18,9 @@ FRONTEND = EXECUTOR / "opstep"
 SERVER = ROOT / "debug_server" / "opstep_server"
 RUN_LOOP = EXECUTOR / "runtime" / "run.cc"
 SCREEN = 60  # lines
+OPS = EXECUTOR / "ops"
+# Folders of executor/ops that hold what ops of several themes share; all others are themes.
+SHARED = {"lib", "grad"}
 MOST_FILES = 40  # side by side in a folder
 
 # folder → the folders whose headers it may include, beside its own.
@@ -226,7 +229,7 @@ def files_naming(op_types: list[str], other_words: set[str]) -> dict[str, set[st
         code = without_comments(path.read_text()) if path.suffix != ".py" else ""
         made = set(re.findall(r'\b(?:\w*Op(?:<[^>]*>)?|Emit|EmitGrad)\(\s*"([^"]+)"', code))
         values: set[str] = set()
-        if path.parent == EXECUTOR / "ops":
+        if OPS in path.parents:
             # So may a value of an attribute (`reduction == "add"`), and oracles are Python.
             oracles = " ".join(re.findall(r'R"\((.*?)\)"', code, re.DOTALL))
             values = set(re.findall(r'(?:== |StringAttr\("\w+", )"([^"]+)"', code))
@@ -252,12 +255,43 @@ def test_the_run_loop_names_no_op(op_types: list[str], run_loop: str) -> None:
 def test_every_file_of_ops_registered_what_it_defines(op_types: list[str]) -> None:
     """A .cc with a header of its own holds helpers, registry.cc the registry, all others ops."""
     silent = []
-    for path in sorted(EXECUTOR.joinpath("ops").rglob("*.cc")):
+    for path in sorted(OPS.rglob("*.cc")):
         defined = set(re.findall(r'\bOp\("([^"]+)"\)', without_comments(path.read_text())))
         holds_ops = path.name != "registry.cc" and not path.with_suffix(".h").exists()
         if defined - set(op_types) or (holds_ops and not set(literals(path)) & set(op_types)):
             silent.append(where(path))
     assert not silent, f"these files did not register their ops: {silent}"
+
+
+def test_each_theme_of_ops_has_an_op() -> None:
+    """Helpers alone belong to a theme that has ops, or to the shared folders."""
+    for folder in sorted(p for p in OPS.iterdir() if p.is_dir() and p.name not in SHARED):
+        code = "".join(without_comments(path.read_text()) for path in folder.glob("*.cc"))
+        assert re.search(r'\bOp\w*(?:<\w+>)?\(\s*"', code), f"no op in {where(folder)}"
+
+
+def test_folders_of_ops_are_small() -> None:
+    count: dict[Path, int] = {}
+    for path in cpp_files(OPS):
+        count[path.parent] = count.get(path.parent, 0) + 1
+    assert not {where(folder): n for folder, n in count.items() if n > MOST_FILES}
+
+
+def test_themes_of_ops_do_not_know_each_other() -> None:
+    """A theme includes its own headers and the shared ones; the shared ones include no theme's."""
+    wrong = []
+    for path in cpp_files(OPS):
+        theme = path.relative_to(OPS).parts[0] if path.parent != OPS else ""
+        for header in includes(path):
+            folder = header.split("/")[1] if header.count("/") > 1 else ""
+            if header.startswith("ops/") and folder not in SHARED | {"", theme}:
+                wrong.append(f"{where(path)} includes {header}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_of_ops_say_first_what_they_hold() -> None:
+    silent = [where(p) for p in cpp_files(OPS) if not re.match(r"// \S", p.read_text())]
+    assert not silent, f"no comment in the first line: {silent}"
 
 
 # --- the debug server ---------------------------------------------------------------------------

@@ -35,7 +35,8 @@ inline bool IsFloat(DType d) { return d >= DType::kFloat32 && d <= DType::kBFloa
 inline bool IsInteger(DType d) { return d >= DType::kInt8 && d <= DType::kUInt8; }
 
 // Most kernels are compiled for float32, float64, int32, int64 and bool. For the narrow dtypes they
-// run on the next wider one of these, and the results are rounded or cut once (ops/widen.h).
+// run on the next wider one of these, and the results are rounded or cut once
+// (ops/kernel_preparation.h).
 constexpr DType Widened(DType d) {
   switch (d) {
     case DType::kFloat16:

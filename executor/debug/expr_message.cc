@@ -4,7 +4,7 @@
 
 #include "base/summary.h"
 #include "debug/expr_node.h"
-#include "ops/threads.h"
+#include "ops/lib/threads.h"
 
 namespace opstep {
 namespace expr {

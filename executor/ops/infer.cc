@@ -1,3 +1,4 @@
+// Flat names of an op's variables, shape inference, and the check that a gradient op fits its op.
 #include "ops/infer.h"
 
 #include <algorithm>

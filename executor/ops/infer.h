@@ -1,3 +1,4 @@
+// An op's variables in the order of its kernel, and the types of its outputs.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// What a kernel sees: its context, the blocks it may run, and how a plan prepares it.
 #pragma once
 
 #include <cstdint>

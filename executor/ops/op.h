@@ -1,3 +1,4 @@
+// The interface of an op: contexts of its rules, its definition, and the registry.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// The registry of ops, and the functions that fill in an op's definition.
 #include <algorithm>
 #include <unordered_map>
 
@@ -15,6 +16,21 @@ struct NameHash {
 auto& Registry() {
   static std::unordered_map<std::string, OpDef, NameHash, std::equal_to<>> registry;
   return registry;
+}
+
+// Slots and attributes are arguments of the op's Python function and variables of its oracle.
+bool IsPythonKeyword(std::string_view name) {
+  // One text: some of them are ops, which only their own files name.
+  constexpr std::string_view kKeywords =
+      " False None True and as assert async await break class continue def del elif else except "
+      "finally for from global if import in is lambda nonlocal not or pass raise return try while "
+      "with yield ";
+  return kKeywords.find(Cat(' ', name, ' ')) != std::string_view::npos;
+}
+
+void CheckName(const OpSchema& schema, std::string_view what, std::string_view name) {
+  OPSTEP_CHECK(!IsPythonKeyword(name), "op ", schema.type, " has ", what, " '", name,
+               "', which is a Python keyword: choose another name");
 }
 
 }  // namespace
@@ -158,6 +174,11 @@ Op& Op::OwnTest() {
 bool Op::Register() {
   OPSTEP_CHECK(def_.shape != nullptr && def_.prepare != nullptr, "op ", def_.schema.type,
                " needs a shape rule and a kernel");
+  for (const SlotSchema& slot : def_.schema.inputs) CheckName(def_.schema, "a slot", slot.name);
+  for (const SlotSchema& slot : def_.schema.outputs) CheckName(def_.schema, "a slot", slot.name);
+  for (const AttrSchema& attr : def_.schema.attrs) {
+    CheckName(def_.schema, "an attribute", attr.name);
+  }
   const bool inserted = Registry().emplace(def_.schema.type, std::move(def_)).second;
   OPSTEP_CHECK(inserted, "two ops are registered under one name");
   return true;

@@ -4,8 +4,8 @@
 
 #include "ir/verify.h"
 #include "ops/infer.h"
+#include "ops/kernel_preparation.h"
 #include "ops/op.h"
-#include "ops/widen.h"
 #include "plan/constants.h"
 #include "plan/plan.h"
 

@@ -1,8 +1,8 @@
 #include <unordered_map>
 
 #include "ops/infer.h"
+#include "ops/kernel_preparation.h"
 #include "ops/op.h"
-#include "ops/widen.h"
 #include "plan/constants.h"
 #include "plan/plan.h"
 

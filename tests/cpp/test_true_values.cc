@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
+#include "ops/lib/shape_rules.h"
 #include "ops/op.h"
-#include "ops/shape_rules.h"
 #include "passes/build.h"
 #include "runtime/executor.h"
 

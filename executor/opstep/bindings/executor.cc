@@ -9,7 +9,7 @@
 #include "base/tensor_stack.h"
 #include "data/source.h"
 #include "debug/doorbell.h"
-#include "ops/threads.h"
+#include "ops/lib/threads.h"
 #include "opstep/bindings/bindings.h"
 
 namespace opstep::python {

@@ -1,7 +1,7 @@
 // Layers that are Python code: ops whose kernels call back.
 #include <cstring>
 
-#include "ops/foreign_layer.h"
+#include "ops/nn/foreign_layer.h"
 #include "opstep/bindings/callback.h"
 
 namespace opstep::python {

@@ -1,6 +1,6 @@
 // Readers that Python code feeds, and what Python has to say of reader variables.
 #include "data/waiting.h"
-#include "ops/foreign_reader.h"
+#include "ops/readers/foreign_reader.h"
 #include "opstep/bindings/callback.h"
 #include "runtime/hook.h"
 

@@ -1,0 +1,43 @@
+// Prefetching of memory that a loop writes but does not read.
+// Such memory reaches the core only as fast as it is asked for: loops that write a large result
+// elsewhere than they read from ask for it a little ahead.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/lib/simd.h"
+
+namespace opstep {
+
+// Whether it is worth it: `out` is large, and not the memory that is read.
+template <typename T>
+OPSTEP_INLINE bool WorthAsking(const T* out, const void* in, int64_t n) {
+  constexpr int64_t kLarge = (32 << 10) / sizeof(T);
+  return n >= kLarge && static_cast<const void*>(out) != in;
+}
+
+// Asks for out[begin, end), to be written soon.
+template <typename T>
+OPSTEP_INLINE void AskFor(const T* out, int64_t begin, int64_t end) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = begin; i < end; i += kLine) __builtin_prefetch(out + i, 1);
+}
+
+// Calls body(begin, end), an OPSTEP_INLINE_LAMBDA, for ranges that make up [0, n), in order, each
+// of which writes out[begin, end).
+template <typename T, typename Body>
+OPSTEP_INLINE void WriteInOrder(const T* out, const void* in, int64_t n, const Body& body) {
+  if (!WorthAsking(out, in, n)) {
+    body(0, n);
+    return;
+  }
+  constexpr int64_t kAhead = 4096 / sizeof(T);
+  for (int64_t begin = 0; begin < n; begin += kAhead) {
+    const int64_t end = std::min(begin + kAhead, n);
+    AskFor(out, end, std::min(end + kAhead, n));
+    body(begin, end);
+  }
+}
+
+}  // namespace opstep
