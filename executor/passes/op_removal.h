@@ -1,3 +1,4 @@
+// What ops use, with and without their blocks, and a program without some of its ops.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-#include "passes/part.h"
+// A program without some ops: which variables, blocks and saved values go with them.
+#include "passes/op_removal.h"
 
 #include <algorithm>
 
