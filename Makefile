@@ -11,9 +11,9 @@ VSCODE := ide_plugins/vscode
 
 # What the extension and the generated Python are made of. The folders are named too, so that a
 # deleted file counts as a change.
-NATIVE_DIRS := $(wildcard proto executor/base executor/data executor/ir executor/ops executor/passes executor/plan \
-  executor/runtime executor/debug executor/opstep/bindings)
-NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o -name '*.h' \
+NATIVE_DIRS := $(shell find proto executor/base executor/data executor/ir executor/ops executor/passes executor/plan \
+  executor/runtime executor/debug executor/opstep/bindings -type d 2>/dev/null)
+NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -maxdepth 1 -type f \( -name '*.cc' -o -name '*.h' \
   -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
   CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
 

@@ -1,3 +1,4 @@
+// What the files of the bindings share: one Bind function for each, and conversions.
 #pragma once
 
 #include <pybind11/numpy.h>

@@ -1,3 +1,4 @@
+// Calls of Python code from inside a run.
 #pragma once
 
 #include <optional>

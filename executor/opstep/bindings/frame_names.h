@@ -1,3 +1,4 @@
+// FrameNames: what the names of one Python frame hold.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// The extension module opstep._core.
 #include "opstep/bindings/bindings.h"
 
 PYBIND11_MODULE(_core, m) {

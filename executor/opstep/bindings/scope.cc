@@ -1,3 +1,4 @@
+// Scope as Python sees it.
 #include "runtime/scope.h"
 
 #include <pybind11/stl.h>

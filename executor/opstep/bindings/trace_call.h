@@ -1,3 +1,4 @@
+// TraceCall: one call of an op's function in imperative mode.
 #pragma once
 
 #include <span>

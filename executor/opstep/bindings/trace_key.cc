@@ -1,3 +1,4 @@
+// TraceKey: types, attributes and texts as bytes.
 #include "opstep/bindings/trace_key.h"
 
 #include "opstep/bindings/values.h"

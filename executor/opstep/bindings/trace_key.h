@@ -1,3 +1,4 @@
+// TraceKey: the key of a call in the cache of plans of imperative mode.
 #pragma once
 
 #include <memory_resource>

@@ -1,3 +1,4 @@
+// Runtime values as Python objects.
 #pragma once
 
 #include "opstep/bindings/bindings.h"
