@@ -90,7 +90,8 @@ class Session final : public Hook,
   using Lock = std::unique_lock<std::mutex>;
   struct Request;
 
-  // session.cc and session_commands.cc; all but WaitForWelcome with the lock held.
+  // session.cc, session_commands.cc and session_plans.cc; all but WaitForWelcome with the lock
+  // held.
   void WaitForWelcome();
   void Leave(bool go_on);
   // The session is the hook while it has something to do; what it does not look at any more is
@@ -116,6 +117,7 @@ class Session final : public Hook,
   bool Debugs(const FrameView& frame) const {
     return attached_ && frame.shape() == PlanShape::kInspect;
   }
+  // What taps do at the op, before breakpoints and faults are looked at.
   void TapOp(const FrameView& frame);
   void Visit(const std::vector<Binding>& bindings, ThreadState& thread, const FrameView& frame,
              Request* request);
