@@ -237,8 +237,8 @@ class Bound : public Expression {
       const Tensor fitted = Fitted(ToNumeric(given, "an assignment", context.budget),
                                    frame.tensor(slot).dtype, context.budget);
       frame.Edit(slot, [&](Tensor& tensor) {
-        const TargetPart place(*root_, tensor, context);
-        place.Put(fitted, context.budget);
+        const TargetPart part(*root_, tensor, context);
+        part.Put(fitted, context.budget);
       });
     });
   }
@@ -248,8 +248,8 @@ class Bound : public Expression {
     Guard([&] {
       Context context{&env, Budget(env.cancelled)};
       frame.Edit(TargetSlot(context), [&](Tensor& tensor) {
-        const TargetPart place(*root_, tensor, context);
-        place.Write(offset, bytes);
+        const TargetPart part(*root_, tensor, context);
+        part.Write(offset, bytes);
       });
     });
   }

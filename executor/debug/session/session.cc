@@ -27,7 +27,7 @@ void TellLost(uint64_t logs) {
                static_cast<unsigned long long>(logs));
 }
 
-// Another one in a forked child.
+// Regenerated after fork.
 const std::string& Identity() {
   static std::string identity;
   static pid_t of = 0;

@@ -55,7 +55,7 @@ struct Bell {
   std::string Answer(const std::string& line);
 };
 
-// Another one in a forked child: somebody may have held the parent's.
+// Made anew after fork: somebody may have held the parent's.
 std::atomic<std::mutex*> bell_mutex{new std::mutex};
 // Never destroyed but by DoorbellClose.
 std::atomic<Bell*> the_bell{nullptr};
@@ -94,7 +94,7 @@ std::string Folder() {
   }
   places.push_back(Cat("/tmp/opstep-", ::geteuid()));
   for (const std::string& place : places) {
-    ::mkdir(target.c_str(), 0700);
+    ::mkdir(place.c_str(), 0700);
     if (IsPrivate(place)) return place;
   }
   return "";
