@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "debug/breakpoints/breakpoints.h"
-#include "debug/faults/fault_filters.h"
 #include "debug/breakpoints/op_matcher.h"
+#include "debug/faults/fault_filters.h"
 
 using namespace opstep;
 
@@ -196,7 +196,7 @@ void Counts(Fixture& f) {
     b.mutable_hits()->set_op(proto::HitCondition::MULTIPLE);
     b.mutable_hits()->set_count(3);
   };
-  const auto hits = [&] { return f.known->facts[1][0].work->before[0].hits; };
+  const auto hits = [&] { return f.bound->facts[1][0].work->before[0].hits; };
   f.Set(third);
   Check(!hits()->Visit() && !hits()->Visit(), "not yet");
   f.Set(third);
@@ -235,14 +235,14 @@ void LogPoints(Fixture& f) {
 
 void Filters(Fixture& f) {
   f.breakpoints.Replace({});
-  f.known->facts[0][0].float_outputs = f.known->facts[0][1].float_outputs = true;
+  f.bound->facts[0][0].float_outputs = f.bound->facts[0][1].float_outputs = true;
   FaultFilters filters;
   proto::SetFaultFilters wanted;
   const auto bind = [&] {
     filters.Replace(wanted);
-    f.known->ClearWork();
-    filters.Bind(*f.plan, *f.known);
-    f.plans.Watch(*f.plan, *f.known);
+    f.bound->ClearWork();
+    filters.Bind(*f.plan, *f.bound);
+    f.plans.Watch(*f.plan, *f.bound);
     return f.Watched(watch::kAfter);
   };
   proto::FaultFilter* filter = wanted.add_filters();
@@ -260,7 +260,7 @@ void Filters(Fixture& f) {
   filter->clear_condition();
   CheckEqual(bind(), "");
   CheckEqual(f.Watched(), "");  // an error comes by itself
-  Check(f.known->facts[0][1].work->errors.size() == 1, "the filter waits for it");
+  Check(f.bound->facts[0][1].work->errors.size() == 1, "the filter waits for it");
 }
 
 void Life(Fixture& f) {
