@@ -19,7 +19,7 @@ struct FaultBinding {
   std::shared_ptr<const Expression> condition;  // null: always
 };
 
-// What there is of that which no op should make.
+// Bad values found in tensors.
 struct BadNumbers {
   bool nan = false;
   bool inf = false;

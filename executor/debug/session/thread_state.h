@@ -51,7 +51,7 @@ struct ThreadState {
   std::condition_variable wake;
   // Rises with each Wake, for who waits awake.
   std::atomic<uint32_t> signals{0};
-  // The last stop was over so soon that a machine steps it.
+  // The last stop was too short for a person: assume that a script is stepping.
   bool hurried = false;
 
   // Something changed that it waits for.
