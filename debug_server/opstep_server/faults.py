@@ -24,7 +24,7 @@ class Faults:
         self._errors: list[str] = []
         # Where each filter that is sent stands in the list.
         self._sent: list[int] = []
-        self._message = pb.SetExceptions()
+        self._message = pb.SetFaultFilters()
         self._told: dict[int, list[str]] = {}
 
     def replace(self, specs: Sequence[FaultSpec]) -> None:
@@ -38,15 +38,15 @@ class Faults:
             else:
                 self._errors.append("")
                 self._sent.append(index)
-        self._message = pb.SetExceptions(filters=filters)
+        self._message = pb.SetFaultFilters(filters=filters)
 
-    def replace_wire(self, filters: pb.SetExceptions) -> None:
+    def replace_wire(self, filters: pb.SetFaultFilters) -> None:
         """Those of a guest, which come as they are sent."""
         count = len(filters.filters)
         self._errors, self._sent, self._told = [""] * count, list(range(count)), {}
         self._message = filters
 
-    def message(self) -> pb.SetExceptions:
+    def message(self) -> pb.SetFaultFilters:
         return self._message
 
     @property
@@ -80,9 +80,9 @@ class SharedFaults:
     def drop(self, user: str) -> None:
         self._by_user.pop(user, None)
 
-    def message(self) -> pb.SetExceptions:
+    def message(self) -> pb.SetFaultFilters:
         lists = (faults.message().filters for faults in self._by_user.values())
-        return pb.SetExceptions(filters=[one for filters in lists for one in filters])
+        return pb.SetFaultFilters(filters=[one for filters in lists for one in filters])
 
     def report(self, executor: int, messages: Sequence[str]) -> list[str]:
         """Takes what an executor says of that list; the users for whom something changed."""

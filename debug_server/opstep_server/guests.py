@@ -192,7 +192,7 @@ class Relay:
                 self._send(heartbeat=pb.Heartbeat())
             elif message.HasField("welcome"):
                 await self._set_breakpoints(message.welcome.breakpoints)
-                await self._set_exceptions(message.welcome.exceptions)
+                await self._set_fault_filters(message.welcome.fault_filters)
                 if message.welcome.HasField("taps"):
                     self._send(tap_statuses=await self._set_taps(message.welcome.taps))
                 if message.welcome.present:
@@ -221,8 +221,8 @@ class Relay:
             if kind == "set_breakpoints":
                 statuses = await self._set_breakpoints(command.set_breakpoints)
                 reply = pb.Reply(breakpoints=pb.BreakpointStatuses(statuses=statuses))
-            elif kind == "set_exceptions":
-                problems = await self._set_exceptions(command.set_exceptions)
+            elif kind == "set_fault_filters":
+                problems = await self._set_fault_filters(command.set_fault_filters)
                 reply = pb.Reply(faults=pb.FaultStatuses(messages=problems))
             elif kind == "set_taps":
                 reply = pb.Reply(taps=await self._set_taps(command.set_taps))
@@ -282,7 +282,7 @@ class Relay:
         await self._hub.push_breakpoints()
         return self._hub.breakpoints.wire_statuses(self.owner, self._executor.id)
 
-    async def _set_exceptions(self, wanted: pb.SetExceptions) -> list[str]:
+    async def _set_fault_filters(self, wanted: pb.SetFaultFilters) -> list[str]:
         faults = self._hub.faults.of(self._user)
         faults.replace_wire(wanted)
         await self._hub.push_faults()

@@ -172,7 +172,7 @@ class Hub:
     async def push_faults(self) -> None:
         async with self._push_lock:
             for executor in self.roster.executors:
-                command = pb.Command(set_exceptions=self.faults.message())
+                command = pb.Command(set_fault_filters=self.faults.message())
                 try:
                     reply = await executor.ask(command)
                 except ConnectionLost:
@@ -259,7 +259,7 @@ class Hub:
         executor = self.roster.join(connection)
         welcome = pb.Welcome(
             breakpoints=self._breakpoints_for(executor),
-            exceptions=self.faults.message(),
+            fault_filters=self.faults.message(),
             stop_on_entry=self.stop_first,
             present=bool(self._present),
             taps=self.taps.message(executor),

@@ -1,3 +1,4 @@
+// Aligned memory of tensors, and the freed blocks that are kept for the next tensor.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// DType: sizes, names and sets of dtypes.
 #include "base/dtype.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// DType: the dtypes of tensors, their C++ types, and dispatch over them.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Error, Cat, Fail and OPSTEP_CHECK: one sentence for the user about what went wrong.
 #pragma once
 
 #include <sstream>

@@ -1,3 +1,4 @@
+// Files: reading, and writing through a file beside that is moved into place.
 #include "base/file.h"
 
 #include <fcntl.h>

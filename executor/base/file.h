@@ -1,3 +1,4 @@
+// InputFile and OutputFile: files that are read, and files that appear whole or not at all.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// What the formats check of a tensor that a file claims to hold. `what` begins the error sentence.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +8,6 @@
 #include "base/tensor.h"
 
 namespace opstep {
-
-// What the formats check of a tensor that a file claims to hold. `what` begins the error sentence.
 
 // The bytes of a type whose sizes are known, checked against overflow.
 inline uint64_t CheckedBytes(const VarType& type, const std::string& what) {

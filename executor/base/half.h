@@ -1,12 +1,11 @@
+// The 16-bit formats, for code that computes in float. Rounding is to nearest even. Written without
+// branches, so that loops over them can be vectorised.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
 namespace opstep {
-
-// The 16-bit formats, for code that computes in float. Rounding is to nearest even. Written without
-// branches, so that loops over them can be vectorised.
 
 inline float BFloat16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);

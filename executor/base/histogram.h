@@ -1,3 +1,4 @@
+// Histograms and evenly spread samples of a tensor.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// JsonReader: strict JSON, piece by piece.
 #include "base/json.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// JsonReader, which reads strict JSON, and JsonString, which writes a string of it.
 #pragma once
 
 #include <cstdint>

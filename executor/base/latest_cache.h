@@ -1,3 +1,4 @@
+// LatestCache: a cache that forgets what nobody has asked for lately.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// NumPy's .npy files: the header, and data in either order.
 #include "base/npy.h"
 
 #include <charconv>

@@ -1,3 +1,5 @@
+// NumPy's .npy, format 1 to 3. Little-endian numbers of our dtypes only; bfloat16 has no place in
+// it.
 #pragma once
 
 #include <functional>
@@ -7,9 +9,6 @@
 #include "base/tensor.h"
 
 namespace opstep {
-
-// NumPy's .npy, format 1 to 3. Little-endian numbers of our dtypes only; bfloat16 has no place in
-// it.
 
 // Gives the next bytes, as many as are asked for.
 using NextBytes = std::function<void(void* to, size_t bytes)>;

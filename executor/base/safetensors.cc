@@ -1,3 +1,4 @@
+// Safetensors files: checking the header, reading and writing tensors.
 #include "base/safetensors.h"
 
 #include <algorithm>

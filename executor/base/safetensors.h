@@ -1,3 +1,4 @@
+// Safetensors files: reading and writing.
 #pragma once
 
 #include <map>

@@ -1,3 +1,4 @@
+// Passes over the elements of a tensor, compiled for several sets of instructions.
 #include "base/scan.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Passes over a block of elements (minimum, maximum, sums), with the same bits on every machine.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The largest absolute value of a tensor, and elements beyond a limit.
 #pragma once
 
 #include <cstdint>

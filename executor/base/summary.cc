@@ -1,3 +1,4 @@
+// The summary of a tensor in one pass, and its test for NaN and Inf.
 #include "base/summary.h"
 
 #include <algorithm>

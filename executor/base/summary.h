@@ -1,3 +1,4 @@
+// The summary of a tensor (min, max, mean, std, NaN, Inf), and its test for NaN and Inf.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Dims, VarType and Tensor: sizes, text, memory of their own.
 #include "base/tensor.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Dims, VarType and Tensor: a dense row-major array.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// TensorStack: values that a loop saves for its gradient, within a limit of memory.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parses "float32[2, 3]".
 #include "base/type_text.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// The type that a text such as "float32[2, 3]" means.
 #pragma once
 
 #include <optional>

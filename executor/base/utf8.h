@@ -1,3 +1,4 @@
+// UTF-8: the length of a character, and whether a text is valid.
 #pragma once
 
 #include <cstddef>

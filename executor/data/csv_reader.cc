@@ -1,3 +1,4 @@
+// CsvReader: lines of a .csv file and the values in a line.
 #include "data/csv_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// CsvReader: a .csv file line by line.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// CsvSource: fields from columns, numbers from text.
 #include "data/csv_source.h"
 
 #include <algorithm>

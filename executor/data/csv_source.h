@@ -1,3 +1,4 @@
+// CsvSource: records from .csv files.
 #pragma once
 
 #include <memory>

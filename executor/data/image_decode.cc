@@ -1,3 +1,4 @@
+// Decodes PNG and JPEG.
 #include "data/image_decode.h"
 
 #include <png.h>

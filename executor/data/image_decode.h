@@ -1,3 +1,4 @@
+// Image, and decoding of PNG and JPEG.
 #pragma once
 
 #include <cstdint>

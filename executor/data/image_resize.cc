@@ -1,3 +1,4 @@
+// Resizes an image into a tensor, bilinearly.
 #include "data/image_resize.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Resizes an image into a tensor.
 #pragma once
 
 #include "base/tensor.h"

@@ -1,3 +1,4 @@
+// ImageSource: the files of folders and their labels.
 #include "data/image_source.h"
 
 #include <algorithm>

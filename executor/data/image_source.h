@@ -1,3 +1,4 @@
+// ImageSource: records from folders of images.
 #pragma once
 
 #include <optional>

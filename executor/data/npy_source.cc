@@ -1,3 +1,4 @@
+// NpySource: arrays of .npy and .npz files, one part at a time.
 #include "data/npy_source.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// NpySource: records from .npy and .npz files.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// PrefetchSource: its thread and its queue.
 #include <cxxabi.h>
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// RecordChunk: columns of a chunk's payload, and the values of one record.
 #include <algorithm>
 #include <cstring>
 

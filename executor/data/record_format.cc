@@ -1,3 +1,4 @@
+// Record files: headers, schema and index as bytes, checked when they are read.
 #include "data/record_format.h"
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+// Record files: the layout that writer and reader share. docs/records.md has it byte by byte.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,6 @@
 #include "base/tensor.h"
 
 namespace opstep {
-
-// Record files: the layout that writer and reader share. docs/records.md has it byte by byte.
 
 // One value of each record; a size of -1 may differ from record to record.
 struct RecordField {

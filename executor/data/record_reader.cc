@@ -1,3 +1,4 @@
+// RecordReader: the index, the search in damaged files, the count of losses.
 #include "data/record_reader.h"
 
 #include <zlib.h>

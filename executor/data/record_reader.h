@@ -1,3 +1,4 @@
+// RecordReader: reads a record file, also a damaged one.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// RecordFileSource, and what it left out because of damage.
 #include "data/record_source.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// RecordFileSource: records from record files.
 #pragma once
 
 #include <map>

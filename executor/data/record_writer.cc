@@ -1,3 +1,4 @@
+// RecordWriter: chunks, compression, the index at the end.
 #include "data/record_writer.h"
 
 #include <zlib.h>

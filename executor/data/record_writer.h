@@ -1,3 +1,4 @@
+// RecordWriter: writes a record file.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// Source: skipping by reading.
 #include "data/source.h"
 
 #include "data/waiting.h"

@@ -1,3 +1,4 @@
+// Source: the interface of what gives records to a reader.
 #pragma once
 
 #include <cstdint>

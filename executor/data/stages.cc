@@ -1,3 +1,4 @@
+// BatchSource, ShuffleSource and RepeatSource.
 #include "data/stages.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Stages, which are sources made of another source: batch, shuffle, repeat, read ahead.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The calls that a waiting source makes, for this thread and for others.
 #include "data/waiting.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// WaitPoll: what a source calls while it waits.
 #pragma once
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// ZipFile and ZipReader: the directory and the members of an archive, checked.
 #include "data/zip_file.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// ZipFile and ZipReader: zip archives, read with distrust.
 #pragma once
 
 #include <zlib.h>

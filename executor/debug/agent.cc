@@ -1,3 +1,4 @@
+// The agent of this process: which session it has, and the doors to it that the bindings use.
 #include "debug/agent.h"
 
 #include <atomic>
@@ -7,7 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "debug/session.h"
+#include "debug/session/session.h"
 
 namespace opstep {
 namespace {

@@ -1,17 +1,18 @@
+// The debugger's foot in this process, as the bindings use it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "debug/made_by.h"
-#include "debug/python_names.h"
-#include "debug/tap_limits.h"
+#include "debug/expr/python_names.h"
+#include "debug/plans/made_by.h"
+#include "debug/taps/tap_limits.h"
 #include "ir/program.h"
 
 namespace opstep {
 
-// The debugger's foot in this process: it dials out to a debug server and, while one is attached,
-// is the process's Hook. There is one at the most.
+// The agent dials out to a debug server and, while one is attached, is the process's Hook. There is
+// one at the most.
 
 struct AgentOptions {
   // "unix:/path" or "host:port"; empty: only servers that ring are dialled.

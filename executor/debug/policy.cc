@@ -1,3 +1,4 @@
+// The three policies, and what each forbids.
 #include "debug/policy.h"
 
 #include "base/error.h"
@@ -28,8 +29,8 @@ std::string Forbidden(proto::Policy policy, const proto::Command& command) {
     case proto::Command::kReadBytes:
     case proto::Command::kListNames:
       return log_only ? Cat(kLogs, "it never stops") : "";
-    case proto::Command::kSetExceptions:
-      if (!log_only || command.set_exceptions().filters().empty()) return "";
+    case proto::Command::kSetFaultFilters:
+      if (!log_only || command.set_fault_filters().filters().empty()) return "";
       return Cat(kLogs, "it never stops");
     default:
       return "";

@@ -1,3 +1,4 @@
+// What a debugger may do in this process, whatever a server asks for: the one place that says so.
 #pragma once
 
 #include <string>
@@ -6,8 +7,6 @@
 #include "debug.pb.h"
 
 namespace opstep {
-
-// What a debugger may do in this process, whatever a server asks for: the one place that says so.
 
 // One sentence when the policy forbids the command, empty when not.
 std::string Forbidden(proto::Policy policy, const proto::Command& command);

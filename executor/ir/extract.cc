@@ -1,3 +1,4 @@
+// Extract: copies a block and the blocks in it.
 #include "ir/extract.h"
 
 #include <unordered_map>

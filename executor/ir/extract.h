@@ -1,3 +1,4 @@
+// Extract: a block of a program as a program of its own.
 #pragma once
 
 #include "program.pb.h"

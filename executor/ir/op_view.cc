@@ -1,3 +1,4 @@
+// OpView: slots and attributes of an op; makers of attributes.
 #include "ir/op_view.h"
 
 namespace opstep {

@@ -1,3 +1,4 @@
+// OpView: typed reading of an op, and makers of attribute values.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// The listing of a program.
 #include "ir/print.h"
 
 #include <cmath>

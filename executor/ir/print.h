@@ -1,3 +1,4 @@
+// The listing of a program, which the debugger shows as source.
 #pragma once
 
 #include <string>

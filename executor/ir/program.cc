@@ -1,3 +1,4 @@
+// Program: parsing, indexes, adding variables and ops.
 #include "ir/program.h"
 
 #include <google/protobuf/stubs/logging.h>

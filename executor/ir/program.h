@@ -1,3 +1,4 @@
+// Program: a ProgramDesc with indexes.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Schemas: finding slots and attributes; the nearest name.
 #include "ir/schema.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// OpSchema: what an op type takes and gives, as plain data.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Verify: every rule of a legal program.
 #include "ir/verify.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Verify: the executable spec of a legal program.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// AppendBackward: checks the loss, starts the gradients, names those of the parameters.
 #include "passes/backward.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// AppendBackward: appends the gradients of a loss to a program.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// BlockGradient: gradient ops of a block in reverse, their sums, values saved for them.
 #include "passes/block_gradient.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// BlockGradient: the gradients of one block's ops.
 #pragma once
 
 #include <map>

@@ -1,3 +1,4 @@
+// AddTestOf: a body cut out, made a test and put in elsewhere.
 #include "passes/body.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// AddTestOf: results of a body computed again, as in a test.
 #pragma once
 
 #include <map>

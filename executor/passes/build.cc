@@ -1,3 +1,4 @@
+// AppendOp: defaults, checks, shape rule and output variables of a new op.
 #include "passes/build.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// AppendOp: completes an op, checks it and puts it into a program.
 #pragma once
 
 #include <string>

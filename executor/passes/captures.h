@@ -1,3 +1,4 @@
+// Captures: what the blocks of an op read and write outside of themselves.
 #pragma once
 
 #include "program.pb.h"

@@ -1,3 +1,4 @@
+// GradientRule: versions in the names of variables, emitted ops.
 #include "passes/gradient_rule.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// GradientRule: what the gradient rule of one op sees of the pass.
 #pragma once
 
 #include <map>

@@ -1,3 +1,4 @@
+// Join: new ids, blocks and names for the ops of one program in another.
 #include "passes/join.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Join: puts the ops of a program behind those of another one.
 #pragma once
 
 #include <map>

@@ -1,3 +1,4 @@
+// Merge: the startup program as the first op of a program.
 #include "passes/merge.h"
 
 #include "ir/verify.h"

@@ -1,3 +1,4 @@
+// Merge: lets a program initialize itself in its first run in a scope.
 #pragma once
 
 #include "ir/program.h"

@@ -1,3 +1,4 @@
+// InheritedLod: tries a shape rule with several numbers of rows.
 #include "passes/ragged.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// InheritedLod: which outputs of an op have the sequences of an input.
 #pragma once
 
 #include <vector>

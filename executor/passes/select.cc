@@ -1,3 +1,4 @@
+// ForTest and Prune: which ops serve training only, and which ones the targets need.
 #include "passes/select.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 
 #include "ops/infer.h"
 #include "ops/op.h"
-#include "passes/part.h"
+#include "passes/op_removal.h"
 
 namespace opstep {
 namespace {

@@ -1,3 +1,4 @@
+// ForTest and Prune: a part of a program as a program.
 #pragma once
 
 #include <string>

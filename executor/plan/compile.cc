@@ -1,3 +1,4 @@
+// Compile: slots, kernels, types and in-place outputs of a plan.
 #include <algorithm>
 #include <chrono>
 #include <unordered_set>

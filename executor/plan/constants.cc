@@ -1,3 +1,4 @@
+// Constants: folding of ops whose inputs are known.
 #include "plan/constants.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Constants: computes what is the same in every run while a plan is made.
 #pragma once
 
 #include <map>

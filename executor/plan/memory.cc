@@ -1,3 +1,4 @@
+// PlanMemory: places in the arena for the values of a block.
 #include <algorithm>
 #include <unordered_map>
 

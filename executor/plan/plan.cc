@@ -1,3 +1,4 @@
+// Plan: finding slots, and the Python lines of an op.
 #include "plan/plan.h"
 
 namespace opstep {

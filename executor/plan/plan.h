@@ -1,3 +1,4 @@
+// Plan: a program compiled for the shapes of its feeds.
 #pragma once
 
 #include <atomic>

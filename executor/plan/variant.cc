@@ -1,3 +1,4 @@
+// Variants: plans of blocks whose sizes are known only at run time.
 #include <unordered_map>
 
 #include "ops/infer.h"

@@ -1,3 +1,4 @@
+// Detached blocks: a block of a program as a function of its inputs.
 #include "ir/extract.h"
 #include "runtime/executor.h"
 #include "runtime/frame.h"

@@ -1,3 +1,4 @@
+// Executor and CompiledPlan: the cache of plans, frames to be used again.
 #include "runtime/executor.h"
 
 #include "runtime/frame.h"

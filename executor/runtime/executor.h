@@ -1,3 +1,4 @@
+// Executor and CompiledPlan: runs programs, with a cache of their plans.
 #pragma once
 
 #include <atomic>

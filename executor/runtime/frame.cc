@@ -1,3 +1,4 @@
+// Frame: binding of feeds, parameters and memory; safe points; fetching.
 #include "runtime/frame.h"
 
 #include <algorithm>

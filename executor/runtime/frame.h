@@ -1,3 +1,4 @@
+// Frame: the memory of one run of a plan.
 #pragma once
 
 #include <chrono>

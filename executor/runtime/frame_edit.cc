@@ -1,3 +1,4 @@
+// Frame: edits of a stopped run.
 #include <algorithm>
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// The process's hook: setting and finding it.
 #include "runtime/hook.h"
 
 #include <pthread.h>

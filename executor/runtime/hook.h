@@ -1,3 +1,4 @@
+// Hook, FrameView and FrameEditor: the only way into a run.
 #pragma once
 
 #include <functional>

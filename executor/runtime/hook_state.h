@@ -1,3 +1,4 @@
+// Watched: all that a run pays for each op while nobody looks.
 #pragma once
 
 #include <atomic>

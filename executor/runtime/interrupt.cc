@@ -1,3 +1,4 @@
+// The ticker thread, which lets runs notice Ctrl-C.
 #include "runtime/interrupt.h"
 
 #include <pthread.h>

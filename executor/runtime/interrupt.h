@@ -1,3 +1,4 @@
+// ActiveRun: how a run notices Ctrl-C.
 #pragma once
 
 #include "plan/plan.h"

@@ -1,3 +1,4 @@
+// The only run loop, for programs and their blocks.
 #include "runtime/frame.h"
 #include "runtime/hook_state.h"
 #include "runtime/interrupt.h"

@@ -1,3 +1,4 @@
+// Scope: finding, making and owning values.
 #include "runtime/scope.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Scope: values that outlast a run, by name.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// Plans of the gradients of a tape, with a cache by its wiring.
 #include "runtime/tape_plan.h"
 
 #include <algorithm>

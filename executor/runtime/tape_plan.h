@@ -1,3 +1,4 @@
+// The gradient ops of a tape as a plan.
 #pragma once
 
 #include <memory>

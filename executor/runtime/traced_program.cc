@@ -1,3 +1,4 @@
+// The program of imperative mode: ids of its calls, plans that join it.
 #include "runtime/traced_program.h"
 
 #include <mutex>

@@ -1,3 +1,6 @@
+// The program of imperative mode. Every op that runs at once is a program by itself, but to a
+// person they are one, "imperative", whose ops are the calls in the user's code in the order in
+// which they were first met.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +9,6 @@
 #include "plan/plan.h"
 
 namespace opstep {
-
-// Every op that runs at once is a program of its own, but to a person they are one, "imperative",
-// whose ops are the calls in the user's code in the order in which they were first met.
 
 // The id of that one program.
 uint32_t TracedProgram();

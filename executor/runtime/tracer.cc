@@ -1,3 +1,4 @@
+// Tracer: compiles one op and runs it at once.
 #include "runtime/tracer.h"
 
 #include <algorithm>

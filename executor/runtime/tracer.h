@@ -1,3 +1,4 @@
+// Tracer: values of imperative mode, and ops that run at once.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/half.h"
-#include "debug/expression.h"
+#include "debug/expr/expression.h"
 #include "expression_text.h"
 
 namespace opstep {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <thread>
 
-#include "debug/breakpoints.h"
-#include "debug/filters.h"
-#include "debug/matching.h"
+#include "debug/breakpoints/breakpoints.h"
+#include "debug/breakpoints/op_matcher.h"
+#include "debug/faults/fault_filters.h"
 
 using namespace opstep;
 
@@ -65,7 +65,7 @@ class Fixture {
         plan->listing.line_of[op.id()] = ++line;
       }
     }
-    known = &plans.Add(*plan);
+    bound = &plans.Add(*plan);
   }
 
   void Add(int block, uint32_t id, const char* type, const char* name, uint32_t line,
@@ -89,9 +89,9 @@ class Fixture {
     wanted.add_breakpoints()->set_id(1);
     fill(*wanted.mutable_breakpoints(0));
     breakpoints.Replace(wanted);
-    known->ClearWork();
-    breakpoints.Bind(*plan, *known);
-    plans.Watch(*plan, *known);
+    bound->ClearWork();
+    breakpoints.Bind(*plan, *bound);
+    plans.Watch(*plan, *bound);
     return breakpoints.Tell().statuses(0);
   }
   proto::BreakpointStatus SetLine(uint32_t line, bool gradients = false) {
@@ -117,8 +117,8 @@ class Fixture {
   }
 
   std::shared_ptr<Plan> plan;
-  Plans plans;
-  KnownPlan* known = nullptr;
+  BoundPlans plans;
+  BoundPlan* bound = nullptr;
   Breakpoints breakpoints;
 };
 
@@ -196,7 +196,7 @@ void Counts(Fixture& f) {
     b.mutable_hits()->set_op(proto::HitCondition::MULTIPLE);
     b.mutable_hits()->set_count(3);
   };
-  const auto hits = [&] { return f.known->facts[1][0].work->before[0].hits; };
+  const auto hits = [&] { return f.bound->facts[1][0].work->before[0].hits; };
   f.Set(third);
   Check(!hits()->Visit() && !hits()->Visit(), "not yet");
   f.Set(third);
@@ -235,14 +235,14 @@ void LogPoints(Fixture& f) {
 
 void Filters(Fixture& f) {
   f.breakpoints.Replace({});
-  f.known->facts[0][0].float_outputs = f.known->facts[0][1].float_outputs = true;
+  f.bound->facts[0][0].float_outputs = f.bound->facts[0][1].float_outputs = true;
   FaultFilters filters;
-  proto::SetExceptions wanted;
+  proto::SetFaultFilters wanted;
   const auto bind = [&] {
     filters.Replace(wanted);
-    f.known->ClearWork();
-    filters.Bind(*f.plan, *f.known);
-    f.plans.Watch(*f.plan, *f.known);
+    f.bound->ClearWork();
+    filters.Bind(*f.plan, *f.bound);
+    f.plans.Watch(*f.plan, *f.bound);
     return f.Watched(watch::kAfter);
   };
   proto::FaultFilter* filter = wanted.add_filters();
@@ -260,7 +260,7 @@ void Filters(Fixture& f) {
   filter->clear_condition();
   CheckEqual(bind(), "");
   CheckEqual(f.Watched(), "");  // an error comes by itself
-  Check(f.known->facts[0][1].work->errors.size() == 1, "the filter waits for it");
+  Check(f.bound->facts[0][1].work->errors.size() == 1, "the filter waits for it");
 }
 
 void Life(Fixture& f) {
@@ -288,7 +288,7 @@ void DroppedPlans() {
   Fixture f;
   f.plan.reset();
   int alive = 0;
-  f.plans.ForEach([&](const Plan&, KnownPlan&) { ++alive; });
+  f.plans.ForEach([&](const Plan&, BoundPlan&) { ++alive; });
   Check(alive == 0 && !f.plans.OfProgram(7), "a plan that the executor dropped is gone");
 }
 

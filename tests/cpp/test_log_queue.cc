@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "debug/log_queue.h"
+#include "debug/breakpoints/log_queue.h"
 
 using namespace opstep;
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "debug/stepping.h"
+#include "debug/session/stepper.h"
 
 using namespace opstep;
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "debug/tap_sender.h"
+#include "debug/taps/tap_sender.h"
 
 using namespace opstep;
 using std::chrono::milliseconds;

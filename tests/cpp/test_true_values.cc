@@ -1,5 +1,5 @@
 // A debugger that joins a run half-way meets the fast shape of its plan, in which memory is shared:
-// what is called present there must be what the inspectable shape shows at the same place.
+// what is called present there must be what the inspectable shape shows at the same target.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

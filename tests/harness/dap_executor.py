@@ -77,7 +77,7 @@ class Agent:
         self._out: queue.Queue[pb.FromExecutor | None] = queue.Queue()
         self._changed = threading.Condition()
         self._breakpoints: list[pb.Breakpoint] = []
-        self._exceptions = pb.SetExceptions()
+        self._fault_filters = pb.SetFaultFilters()
         self._mode: pb.Resume | None = None
         self._pause = False
         self._stopped_at: list[pb.StackFrame] | None = None
@@ -98,7 +98,7 @@ class Agent:
         self._replies = attach(iter(self._out.get, None))
         welcome = next(self._replies).welcome
         self._breakpoints = list(welcome.breakpoints.breakpoints)
-        self._exceptions = welcome.exceptions
+        self._fault_filters = welcome.fault_filters
         self._pause, self._entry = False, welcome.stop_on_entry
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -138,7 +138,7 @@ class Agent:
                 self._stop(frames, pb.STOP_PAUSE)
             elif self._mode is not None and self._step_ends(frames):
                 self._stop(frames, pb.STOP_STEP)
-            if makes_nan and any(f.kind == pb.FAULT_NAN for f in self._exceptions.filters):
+            if makes_nan and any(f.kind == pb.FAULT_NAN for f in self._fault_filters.filters):
                 after = [pb.StackFrame.FromString(f.SerializeToString()) for f in frames]
                 after[0].after = True
                 self._stop(
@@ -243,8 +243,8 @@ class Agent:
                 self._breakpoints = list(command.set_breakpoints.breakpoints)
                 statuses = [self._status(b) for b in self._breakpoints]
                 reply.breakpoints.CopyFrom(pb.BreakpointStatuses(statuses=statuses))
-            elif kind == "set_exceptions":
-                self._exceptions = command.set_exceptions
+            elif kind == "set_fault_filters":
+                self._fault_filters = command.set_fault_filters
             elif kind == "pause":
                 self._pause = True
             elif kind == "list_ops":

@@ -44,12 +44,12 @@ class Train(ScriptedExecutor):
         self.paused = False
         self.stops = 0
         self.breakpoints: list[pb.Breakpoint] = []
-        self.exceptions = pb.SetExceptions()
+        self.fault_filters = pb.SetFaultFilters()
         value = pb.Value(f=0.25)
         named = pb.NamedValue(name="X", variable="x", value=value)
         self.answers = {
             "set_breakpoints": self.set_breakpoints,
-            "set_exceptions": self.set_exceptions,
+            "set_fault_filters": self.set_fault_filters,
             "resume": self.resume,
             "pause": self.pause,
             "list_ops": lambda c: {"ops": pb.Ops(ops=OPS[c.list_ops.start :], total=len(OPS))},
@@ -77,8 +77,8 @@ class Train(ScriptedExecutor):
         first = bound[0] if bound else None
         return pb.BreakpointStatus(id=b.id, verified=bool(bound), op_count=len(bound), first=first)
 
-    def set_exceptions(self, command: pb.Command) -> dict[str, Any]:
-        self.exceptions = command.set_exceptions
+    def set_fault_filters(self, command: pb.Command) -> dict[str, Any]:
+        self.fault_filters = command.set_fault_filters
         return {"done": pb.Done()}
 
     def resume(self, command: pb.Command) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Train(ScriptedExecutor):
     async def train(self) -> None:
         welcome = await self.connect()
         self.breakpoints = list(welcome.breakpoints.breakpoints)
-        self.exceptions = welcome.exceptions
+        self.fault_filters = welcome.fault_filters
         self.mode = pb.Resume.CONTINUE
         event = pb.ProgramEvent(program=1, name="main", version=1, op_count=3, block_count=2)
         await self.send(program=event)
@@ -132,7 +132,7 @@ class Train(ScriptedExecutor):
         elif self.paused:
             self.paused = False
             await self.halt(op, step, iteration, reason=pb.STOP_PAUSE)
-        watched = any(f.kind == pb.FAULT_NAN for f in self.exceptions.filters)
+        watched = any(f.kind == pb.FAULT_NAN for f in self.fault_filters.filters)
         if op.type == "log" and step == 2 and watched:
             message = "[log] made 3 NaN in log_0.out, first at [1, 7]"
             await self.halt(op, step, iteration, reason=pb.STOP_NAN, message=message, after=True)

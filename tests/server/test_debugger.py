@@ -73,7 +73,7 @@ def test_breakpoints_set_before_an_executor_are_in_its_welcome():
             assert pattern.condition.compare.first.call.function == "norm"
             assert pattern.condition_text == "norm(out) > 100"
             assert (ref.op.program, ref.op.op) == (1, 14)
-            assert [f.kind for f in welcome.exceptions.filters] == [pb.FAULT_NAN, pb.FAULT_ERROR]
+            assert [f.kind for f in welcome.fault_filters.filters] == [pb.FAULT_NAN, pb.FAULT_ERROR]
             assert not welcome.stop_on_entry
             await executor.close()
 

@@ -150,7 +150,7 @@ def test_filters_that_cannot_be_used_are_told_here_and_there() -> None:
     async def run() -> None:
         async with session() as s:
             executor = await s.join()
-            executor.answers["set_exceptions"] = lambda c: {
+            executor.answers["set_fault_filters"] = lambda c: {
                 "faults": pb.FaultStatuses(messages=["", "no such name"])
             }
             problems = await s.debugger.set_faults(
@@ -167,7 +167,7 @@ def test_filters_that_cannot_be_used_are_told_here_and_there() -> None:
             assert problems[2] == "no such name"
             assert problems[3] == "a limit belongs to overflow, not to error"
             assert problems[4] == "nan is no limit: write a number above 0, such as 65504"
-            overflow, inf = executor.of("set_exceptions")[-1].filters
+            overflow, inf = executor.of("set_fault_filters")[-1].filters
             assert (overflow.kind, overflow.ops, overflow.limit) == (
                 pb.FAULT_OVERFLOW,
                 "decoder*",

@@ -79,12 +79,12 @@ def test_what_a_user_has_set_is_his_own_and_goes_with_him(tmp_path: Any) -> None
                 await user.debugger.set_faults([FaultSpec("nan")])
             patterns = [b.pattern for b in executor.of("set_breakpoints")[-1].breakpoints]
             assert patterns == ["tanh", "matmul"]
-            assert len(executor.of("set_exceptions")[-1].filters) == 2
+            assert len(executor.of("set_fault_filters")[-1].filters) == 2
             assert [s.spec.where for s in one.debugger.breakpoints] == [PatternWhere("tanh")]
             await one.debugger.close()
             patterns = [b.pattern for b in executor.of("set_breakpoints")[-1].breakpoints]
             assert patterns == ["matmul"]
-            assert len(executor.of("set_exceptions")[-1].filters) == 1
+            assert len(executor.of("set_fault_filters")[-1].filters) == 1
             await two.debugger.close()
             await executor.close()
 

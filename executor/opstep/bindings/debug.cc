@@ -2,7 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "debug/agent.h"
-#include "debug/doorbell.h"
+#include "debug/wire/doorbell.h"
 #include "opstep/bindings/bindings.h"
 
 namespace opstep::python {

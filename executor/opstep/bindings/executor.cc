@@ -8,7 +8,7 @@
 
 #include "base/tensor_stack.h"
 #include "data/source.h"
-#include "debug/doorbell.h"
+#include "debug/wire/doorbell.h"
 #include "ops/lib/threads.h"
 #include "opstep/bindings/bindings.h"
 

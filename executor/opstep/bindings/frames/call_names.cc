@@ -1,3 +1,4 @@
+// What names in a Python call hold: found, compared and recorded in programs.
 #include "opstep/bindings/frames/call_names.h"
 
 #include <algorithm>

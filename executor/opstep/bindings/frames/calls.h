@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "debug/made_by.h"
+#include "debug/plans/made_by.h"
 #include "opstep/bindings/frames/frames.h"
 
 namespace opstep::python {

@@ -1,3 +1,4 @@
+// Reads Python's bytecode: where it can go, and which names its loops assign.
 #include "opstep/bindings/frames/flow.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// FrameLocals: local variables, for each version of Python.
 #include "opstep/bindings/frames/frame_locals.h"
 
 #if PY_VERSION_HEX < 0x030b0000

@@ -1,3 +1,4 @@
+// FrameNames: variables in names, objects and layers.
 #include "opstep/bindings/frames/frame_names.h"
 
 #include <structmember.h>

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "debug/agent.h"
-#include "debug/made_by.h"
+#include "debug/plans/made_by.h"
 #include "opstep/bindings/bindings.h"
 #include "opstep/bindings/frames/frame_names.h"
 #include "opstep/bindings/imperative/values.h"

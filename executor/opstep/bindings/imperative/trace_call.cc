@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/latest_cache.h"
-#include "debug/doorbell.h"
+#include "debug/wire/doorbell.h"
 #include "ops/op.h"
 #include "opstep/bindings/bindings.h"
 #include "opstep/bindings/frames/calls.h"

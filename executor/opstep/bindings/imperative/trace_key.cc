@@ -1,3 +1,4 @@
+// TraceKey: types, attributes and texts as bytes.
 #include "opstep/bindings/imperative/trace_key.h"
 
 #include "opstep/bindings/imperative/values.h"

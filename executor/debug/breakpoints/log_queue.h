@@ -1,0 +1,75 @@
+// LogQueue: records of log points on their way to the server.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "debug.pb.h"
+
+namespace opstep {
+
+// What log points wrote and the server has not been sent yet. It is sent no more than a few
+// messages ahead of what it has worked in, so that stops and replies never wait behind records.
+// What does not fit is counted for its breakpoint, and the count is sent with the records.
+//
+// Thread: one, from the first record to Close. It sends what has gathered for 20 ms, or sooner when
+// that is much, and waits on its condition variable only.
+class LogQueue {
+ public:
+  // `send` must not block; false when the message goes nowhere.
+  explicit LogQueue(std::function<bool(proto::Logs&&)> send) : send_(std::move(send)) {}
+  ~LogQueue() { Close(); }
+  LogQueue(const LogQueue&) = delete;
+
+  // Never waits for the server.
+  void Add(proto::LogRecord record);
+  // The server has worked in a message with so many records.
+  void Taken(uint64_t records);
+  // Sends what may be sent now, before something that must not overtake it.
+  void Flush();
+  // At the end of a run: waits a moment until the server has worked in all that was written, so
+  // that what the program prints next cannot overtake it. Not for a server that was too slow
+  // before, until it has caught up.
+  void Settle();
+  // Sends the rest as a count of what is dropped, for a server that leaves in order.
+  void Finish();
+  // Forgets what was meant for a server that is gone; how many records it may not have.
+  uint64_t Clear();
+  // Gives the server a moment to take the rest, counts what is left as dropped, ends the thread.
+  void Close();
+
+ private:
+  void Loop();
+  // The rest with the lock. False when the server is behind.
+  bool Send();
+  void SendRest();
+  bool Empty() const { return records_.empty() && dropped_.empty() && sent_.empty(); }
+  void Deliver(proto::Logs logs);
+  void Drop(const proto::LogRecord& record) { ++dropped_[record.breakpoint()]; }
+
+  const std::function<bool(proto::Logs&&)> send_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<proto::LogRecord> records_;
+  size_t bytes_ = 0;
+  std::map<uint32_t, uint64_t> dropped_;  // by breakpoint, since the last message
+  // Messages that were sent and not taken: their records, and the drops that they tell of.
+  struct Sent {
+    uint64_t records, dropped;
+  };
+  std::deque<Sent> sent_;
+  uint64_t under_way_ = 0;  // records in `sent_`
+  uint64_t unsent_ = 0;     // records and drops of messages that went nowhere
+  bool closing_ = false;
+  bool behind_ = false;  // the server was waited for in vain
+  std::atomic<bool> unsettled_{false};
+  std::thread thread_;
+};
+
+}  // namespace opstep

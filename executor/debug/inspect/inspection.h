@@ -1,0 +1,46 @@
+// Commands that look at a stopped run or change it.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "debug.pb.h"
+#include "debug/session/stepper.h"
+#include "debug/wire/buffer_pool.h"
+#include "runtime/hook.h"
+
+namespace opstep {
+
+// One command that looks at a run that stands still, or changes it. `cancelled` is set from another
+// thread when nobody waits for the answer any more.
+struct Look {
+  FrameEditor& frame;
+  const Position& at;
+  uint32_t frames;  // of the stack that was told
+  const std::atomic<bool>& cancelled;
+};
+
+// A value that is read in pieces is computed once, and the pieces' memory used again.
+struct ReadAhead {
+  std::string key;
+  Tensor value;
+
+  void Reset() {
+    key.clear();
+    value = {};
+    BufferPool::Drop();
+  }
+  ~ReadAhead() { BufferPool::Drop(); }
+};
+
+// Answers; called on the thread that runs. Throw Error.
+void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out);
+void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out);
+void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out);
+void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,
+               proto::Bytes* out);
+// What changes a run; the session asks its policy before it gets here.
+void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out);
+void WriteBytes(const Look& look, const proto::WriteBytes& wanted);
+
+}  // namespace opstep

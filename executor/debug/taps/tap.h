@@ -1,0 +1,78 @@
+// LiveTap: one tap as it is set now, its counters, and its points in a program.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "debug.pb.h"
+
+namespace opstep {
+
+using TapClock = std::chrono::steady_clock;
+
+// What became of a tap's records. `produced` is counted first, and each record then in exactly one
+// of the others; what is in none of them waits.
+struct TapCounters {
+  std::atomic<uint64_t> produced{0}, delivered{0}, queue_full{0}, disconnected{0}, rate{0},
+      too_large{0}, sink{0}, unconfirmed{0}, at_exit{0};
+
+  void Fill(const std::string& uid, proto::TapCounts* counts) const;
+};
+
+// One tap as it is set now. What is set anew with the same uid is another one with the same
+// counters. Runs use it without a lock; what changes is atomic or, where said, guarded by the
+// session's lock.
+struct LiveTap {
+  const proto::Tap spec;
+  const std::string server;
+  const std::shared_ptr<TapCounters> counters;
+  const TapClock::time_point since;     // it was set
+  const TapClock::time_point deadline;  // by its seconds or its date
+  // It has ended for good; why is guarded by the session's lock.
+  std::atomic<bool> ended{false};
+  std::string why;
+  // The condition failed: said once, in `failure`, which is then never written again.
+  std::atomic<bool> failing{false}, failed{false};
+  std::string failure;
+  // Work since the last look at the limits.
+  std::atomic<uint64_t> nanoseconds{0}, bytes{0};
+
+  LiveTap(proto::Tap spec, std::string server, std::shared_ptr<TapCounters> counters,
+          TapClock::time_point since);
+
+  // Is it to look at this run of a program? Says the same each time it is asked.
+  bool Due(uint64_t step) const;
+  // May it make one more record now, by its rate? By its count?
+  bool WithinRate(TapClock::time_point now);
+  bool WithinCount();
+  // Why it is over, by time or by count; "" while it is not.
+  std::string Over(TapClock::time_point now) const;
+
+ private:
+  // Of the rate: when the next record is due if all come evenly; nanoseconds of TapClock.
+  std::atomic<int64_t> next_{0};
+  std::atomic<uint64_t> made_{0};
+};
+
+// A value of an op that a tap looks at: what the number in a record stands for.
+struct TapPoint {
+  const std::shared_ptr<TapCounters> counters;
+  proto::TapSource told;
+  // The first run that it was met in, 0: none yet.
+  mutable std::atomic<uint64_t> first_step{0};
+  // Of that run on, is this one among the first so many?
+  bool IsAmongFirst(uint64_t step, uint64_t first) const {
+    uint64_t unset = 0;
+    first_step.compare_exchange_strong(unset, step);
+    return step - first_step.load() < first;
+  }
+
+  TapPoint(std::shared_ptr<TapCounters> counters, proto::TapSource told)
+      : counters(std::move(counters)), told(std::move(told)) {}
+};
+
+}  // namespace opstep
