@@ -1,4 +1,4 @@
-/** What the adapter answers to requests of opstep's own; docs/dap.md describes them. */
+// The answers of the debug adapter to opstep's own requests; docs/dap.md describes them.
 
 export interface Slot {
   readonly slot: string;

@@ -1,3 +1,5 @@
+// Unit tests of the layout of a graph.
+
 import assert from "node:assert/strict";
 import test from "node:test";
 

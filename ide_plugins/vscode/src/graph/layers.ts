@@ -1,4 +1,4 @@
-/** The two middle steps of a layered drawing: the order within each layer, then places along it. */
+// The two middle steps of a layered drawing: the order within each layer, then places along it.
 
 export interface Link {
   readonly from: number;

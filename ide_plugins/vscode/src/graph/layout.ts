@@ -1,3 +1,5 @@
+// The layout of a graph: places of ops, blocks and edges.
+
 import type { Graph, Op } from "../protocol";
 import { type Link, order, place } from "./layers";
 

@@ -1,3 +1,5 @@
+// The SVG of a graph: elements for the part that is in view.
+
 import type { Value } from "../../protocol";
 import type { Box, Edge, Layout } from "../layout";
 import type { Colours } from "./colours";
@@ -24,8 +26,8 @@ export interface Looks {
 }
 
 /** Draws the part of a layout that is in view: what is outside of it has no elements. */
-export class Drawing {
-  private readonly scene = element("g", {});
+export class Scene {
+  private readonly content = element("g", {});
   private readonly frames = element("g", { class: "frames" });
   private readonly edges = element("g", { class: "edges" });
   private readonly boxes = element("g", { class: "boxes" });
@@ -46,8 +48,8 @@ export class Drawing {
     marker.append(element("path", { d: "M0 0.5 L8 4 L0 7.5 z" }));
     const definitions = element("defs", {});
     definitions.append(marker);
-    this.scene.append(this.boxes, this.frames, this.edges);
-    svg.append(definitions, this.scene);
+    this.content.append(this.boxes, this.frames, this.edges);
+    svg.append(definitions, this.content);
   }
 
   show(layout: Layout): void {
@@ -75,7 +77,7 @@ export class Drawing {
     const top = -view.y / view.scale - MARGIN;
     const right = left + width / view.scale + 2 * MARGIN;
     const bottom = top + height / view.scale + 2 * MARGIN;
-    this.scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+    this.content.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
     this.svg.classList.toggle("far", view.scale < READABLE);
 
     const inView = this.layout.boxes.filter(
