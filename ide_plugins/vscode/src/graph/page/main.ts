@@ -33,7 +33,7 @@ const colours = new Colours(byId("colour"), byId("legend"), (colour) => {
 });
 const view: View = { x: 0, y: 0, scale: 1 };
 let graph: Graph | undefined;
-let layout: Layout = layOut({ ops: [], blocks: [] } as unknown as Graph, new Set());
+let layout: Layout = layOut({ ops: [], blocks: [], edges: [] } as unknown as Graph, new Set());
 let boxes = new Map<number, Box>();
 let folded = new Set<number>();
 let current: readonly number[] = [];

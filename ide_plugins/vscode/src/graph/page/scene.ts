@@ -1,7 +1,7 @@
 // The SVG of a graph: elements for the part that is in view.
 
 import type { Value } from "../../protocol";
-import type { Box, Edge, Layout } from "../layout";
+import type { Box, Layout, Line } from "../layout";
 import type { Colours } from "./colours";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -32,7 +32,7 @@ export class Scene {
   private readonly edges = element("g", { class: "edges" });
   private readonly boxes = element("g", { class: "boxes" });
   private readonly drawnBoxes = new Map<number, SVGGElement>();
-  private readonly drawnEdges = new Map<Edge, SVGPathElement>();
+  private readonly drawnEdges = new Map<Line, SVGPathElement>();
   private layout: Layout = { boxes: [], frames: [], edges: [], width: 0, height: 0 };
 
   constructor(private readonly svg: SVGSVGElement) {
@@ -110,8 +110,8 @@ export class Scene {
   }
 
   private updateEdges(top: number, bottom: number, left: number, right: number, looks: Looks): void {
-    const chosen = (edge: Edge): boolean => edge.from === looks.selected || edge.to === looks.selected;
-    const wanted = new Set<Edge>();
+    const chosen = (edge: Line): boolean => edge.from === looks.selected || edge.to === looks.selected;
+    const wanted = new Set<Line>();
     for (const edge of this.layout.edges) {
       const [first, last] = [edge.points[0], edge.points.at(-1)];
       if (!first || !last || first.y > bottom || last.y < top || (edge.long && !chosen(edge))) {
@@ -204,7 +204,7 @@ function inPlace(box: Box): boolean {
   return outputs.some((output) => inputs.some((input) => input.variable === output.variable));
 }
 
-function curve(edge: Edge): string {
+function curve(edge: Line): string {
   const [first, ...rest] = edge.points;
   if (!first) {
     return "";
