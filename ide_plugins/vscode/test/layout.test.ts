@@ -158,6 +158,17 @@ test("2,000 ops with gradients are apart, in their layers", () => {
   checkApart(layout);
 });
 
+test("edges over many layers are long, sooner when they go from a forward op to a gradient", () => {
+  const chain = (gradients: boolean): Op[] =>
+    Array.from({ length: 8 }, (_, n) => ({
+      ...op(n + 1, n === 0 ? [] : [`v${n}`, ...(n > 3 ? [`v${n - 3}`] : []), ...(n > 6 ? [`v${n - 6}`] : [])], [`v${n + 1}`]),
+      forward: gradients && n > 3 ? 1 : 0,
+    }));
+  const long = (ops: Op[]): number[] => layOut(graph(ops), new Set()).edges.flatMap((edge) => (edge.long ? [edge.from] : []));
+  assert.deepEqual(long(chain(false)), [1]);
+  assert.deepEqual(long(chain(true)), [1, 2, 3, 4, 1]);
+});
+
 /** An edge that is shown keeps clear of the boxes between its ends. */
 function checkClear(layout: Layout): void {
   for (const edge of layout.edges.filter(({ long }) => !long)) {
@@ -190,7 +201,7 @@ test("layers are divided where few edges cross", () => {
   const layers = Array.from({ length: 100 }, (_, node) => Math.floor(node / 10));
   const links = layers.flatMap((layer, node) => {
     const to = node + 10;
-    return layer === 9 || (layer === 5 && node > 50) ? [] : [{ from: node, to }];
+    return layer === 9 || (layer === 5 && node > 50) ? [] : [{ from: node, to, reach: 6 }];
   });
   assert.deepEqual(partsOf(layers, links), [
     { first: 0, last: 5 },

@@ -4,6 +4,8 @@
 export interface Link {
   readonly from: number;
   readonly to: number;
+  /** Over more layers than these it is not led around the nodes between its ends. */
+  readonly reach: number;
 }
 
 /** Layers from `first` to `last`. */

@@ -1,6 +1,7 @@
 // The layout of a graph: places of ops, blocks and edges.
 
 import type { Edge, Graph, Op } from "../protocol";
+import type { Link } from "./layers";
 import { place, type Point } from "./placement";
 
 /** An op in the picture. */
@@ -47,6 +48,8 @@ const FRAME_TITLE = 22;
 // Of the name, and of the smaller lines below it.
 const [LARGE, SMALL] = [7.1, 6];
 const [NARROWEST, WIDEST] = [120, 260];
+// Edges over more layers are long: what a gradient reads of the forward ops would bend the forward chain.
+const REACH = { usual: 6, gradient: 2 };
 
 /** The program in layers, each op below those whose values it reads; `folded` are ids of ops. */
 export function layOut(graph: Graph, folded: ReadonlySet<number>): Layout {
@@ -112,7 +115,12 @@ class Blocks {
     const sized = (this.opsOf.get(block) ?? []).map((op) => this.size(op));
     const nodes = new Map(sized.map(({ op }, node) => [op.id, node]));
     const edges = this.edgesOf.get(block) ?? [];
-    const placed = place(sized, edges.map(({ from, to }) => ({ from: nodes.get(from) ?? 0, to: nodes.get(to) ?? 0 })));
+    const links = edges.map(({ from, to }): Link => {
+      const [maker, reader] = [nodes.get(from) ?? 0, nodes.get(to) ?? 0];
+      const aside = sized[maker]?.op.forward === 0 && sized[reader]?.op.forward !== 0;
+      return { from: maker, to: reader, reach: aside ? REACH.gradient : REACH.usual };
+    });
+    const placed = place(sized, links);
     const laid: Laid = { boxes: [], frames: [], edges: [], width: placed.width, height: placed.height };
     sized.forEach(({ op, width, height, foldable, inside }, node) => {
       const { x, y } = placed.corners[node] ?? { x: 0, y: 0 };

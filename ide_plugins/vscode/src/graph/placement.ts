@@ -14,7 +14,7 @@ export interface Point {
 }
 
 export interface Route {
-  /** Over so many layers that it is not led around the nodes between its ends. */
+  /** It is not led around the nodes between its ends. */
   readonly long: boolean;
   /** From the lower side of one node to the upper side of the other. */
   readonly points: readonly Point[];
@@ -30,14 +30,13 @@ export interface Placement {
 }
 
 const LAYER_GAP = 34;
-const LONGEST = 6;
 // How much a part is drawn to the middle of the picture rather than to where its edges come from: without
 // it, many parts that lean to the same side would add up.
 const PULL = 0.5;
 
 export function place(sizes: readonly Size[], links: readonly Link[]): Placement {
   const layers = layersOf(sizes.length, links);
-  const isLong = ({ from, to }: Link): boolean => (layers[to] ?? 0) - (layers[from] ?? 0) > LONGEST;
+  const isLong = ({ from, to, reach }: Link): boolean => (layers[to] ?? 0) - (layers[from] ?? 0) > reach;
   const bands = bandsOf(sizes, layers);
   const parts = new Parts(sizes, layers, links.filter((link) => !isLong(link)));
   const { left, right } = parts.sides();
