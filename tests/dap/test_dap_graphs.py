@@ -26,6 +26,7 @@ def test_a_program_as_a_graph(script: Path) -> None:
         assert log["outputs"][0]["type"] == "float32[?]"
         lines = [line_of(script, "log"), line_of(script, "caller")]
         assert log["stack"] == [{"path": str(script), "line": line} for line in lines]
+        assert graph["edges"] == []
         assert session.top(thread)["instructionPointerReference"] == matmul["instructionReference"]
         failure = session.fails("opstepGraph", {"program": "7:7"})
         assert failure.sentence == (

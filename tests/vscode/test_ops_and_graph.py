@@ -83,6 +83,7 @@ def test_step_through_a_loop(workbench: Workbench, folder: Path) -> None:
     assert loop["x"] < inner["x"] and inner["x"] + inner["width"] < loop["x"] + loop["width"]
     assert loop["y"] < inner["y"] and inner["y"] + inner["height"] < loop["y"] + loop["height"]
     workbench.screenshot(PICTURES / "graph-loop.png")
+    graph.frame.locator("#fit").click()
     graph.op("while_0").locator(".fold").click()
     until("the body to be folded away", lambda: first not in graph.names())
     graph.op("while_0").locator(".fold").click()

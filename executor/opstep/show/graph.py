@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from html import escape
 from itertools import pairwise
-from typing import Any
 
 from opstep.program import Block, Program
+from opstep.show.block_steps import inner_blocks, steps
 from opstep.show.canvas import svg, text
-from opstep.show.dot import inner_blocks
 from opstep.show.tables import program_table
 from opstep.variable import type_text
 
@@ -44,13 +43,17 @@ class _Layers:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self._ops = {op.id: block.program._core.op(op.id) for op in block.ops}
+        self._steps = {step.op.id: step for step in steps(block)}
         self._feeds = set(block.program._core.feed_names())
         self._arrows: dict[tuple[int, int], list[str]] = defaultdict(list)  # their variables
         self._kept: dict[int, list[str]] = {}  # what an op takes that no op of the block made
-        self._find_arrows()
+        for op, step in self._steps.items():
+            self._kept[op] = list(dict.fromkeys(n for n, maker in step.inputs if maker is None))
+            for name, maker in step.inputs:
+                if maker is not None:
+                    self._arrows[maker, op].append(name)
         layer: dict[int, int] = {}
-        for op in self._ops:
+        for op in self._steps:
             layer[op] = 1 + max((layer[a] for a, b in self._arrows if b == op), default=-1)
         self._chains: dict[tuple[int, int], list[_Node]] = {
             (a, b): [a, *((a, b, n) for n in range(layer[a] + 1, layer[b])), b]
@@ -67,17 +70,6 @@ class _Layers:
                 self._beside[one].append(next_)
                 self._beside[next_].append(one)
         self._x = self._places()
-
-    def _find_arrows(self) -> None:
-        writer: dict[str, int] = {}
-        for op, fields in self._ops.items():
-            self._kept[op] = []
-            for name in _names(fields["inputs"]):
-                if name in writer:
-                    self._arrows[writer[name], op].append(name)
-                elif self._block.has_var(name) and name not in self._kept[op]:
-                    self._kept[op].append(name)
-            writer |= dict.fromkeys(_names(fields["outputs"]), op)
 
     def _places(self) -> dict[_Node, float]:
         """Each node near those that it is tied to, in an order in which few arrows cross."""
@@ -112,14 +104,17 @@ class _Layers:
         return max(len(row) for row in self._rows(node)) * _LETTER + 14
 
     def _rows(self, op: int) -> list[str]:
-        fields = self._ops[op]
-        fed = [name for name in _names(fields["outputs"]) if name in self._feeds]
+        step = self._steps[op]
+        fed = [name for name in step.outputs if name in self._feeds]
         kept = ", ".join(self._kept[op])
-        return [fed[0] if fed else fields["name"], kept if len(kept) < 40 else f"{kept[:38]} …"]
+        return [
+            fed[0] if fed else step.fields["name"],
+            kept if len(kept) < 40 else f"{kept[:38]} …",
+        ]
 
     def picture(self, title: str) -> str:
         parts = [self._arrow(a, b, names) for (a, b), names in self._arrows.items()]
-        parts += [self._box(op) for op in self._ops]
+        parts += [self._box(op) for op in self._steps]
         width = max(self._x[op] + self._width(op) / 2 for op in self._x) + _GAP
         height = len(self._layers) * _LAYER + 24
         parts.append(text(_GAP, 14, title, more=' font-weight="bold"'))
@@ -131,12 +126,12 @@ class _Layers:
         return 28 + layer * _LAYER
 
     def _box(self, op: int) -> str:
-        fields, width = self._ops[op], self._width(op)
+        fields, width = self._steps[op].fields, self._width(op)
         number = next(n for n, layer in enumerate(self._layers) if op in layer)
         x, y = self._x[op], self._y(number)
         name, kept = self._rows(op)
         colour = _FEED if name in self._feeds else _GRADIENT if fields["forward_op"] else _OP
-        outputs = [n for n in _names(fields["outputs"]) if self._block.has_var(n)]
+        outputs = self._steps[op].outputs
         types = ", ".join(f"{n} {type_text(self._block.var(n))}" for n in outputs)
         shown = f"#{op} {fields['type']} → {types}"
         rows = [text(x, y + (14 if kept else 21), name, "middle", ' style="fill:#202020"')]
@@ -166,7 +161,3 @@ class _Layers:
             f"<g><title>{escape(', '.join(names))}</title>"
             f'<path d="{"".join(path)}{tip}" fill="none" stroke="#909090" stroke-width="1.2"/></g>'
         )
-
-
-def _names(slots: Mapping[str, Any]) -> list[str]:
-    return [name for names in slots.values() for name in names]

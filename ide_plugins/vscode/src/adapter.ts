@@ -1,3 +1,5 @@
+// The process of a session's debug adapter.
+
 import * as vscode from "vscode";
 
 /** Starts the debug adapter with the interpreter that the configuration provider chose. */

@@ -1,3 +1,5 @@
+// Debug configurations: those that are offered, completed and checked, and the commands that start one.
+
 import * as path from "node:path";
 
 import * as vscode from "vscode";

@@ -1,17 +1,19 @@
+// The extension: what it registers when VS Code activates it.
+
 import * as vscode from "vscode";
 
 import { AdapterFactory } from "./adapter";
 import { attachToProcess, ConfigurationProvider, debugThisFile, DynamicConfigurationProvider } from "./configuration";
-import { Endings } from "./ending";
-import { Following } from "./following";
+import { ExitNotices } from "./exitNotices";
 import { GraphPanel } from "./graph/panel";
 import { InlineValues } from "./inlineValues";
-import { type OpNode, OpsView, type ProgramNode } from "./opsView";
 import { Listing } from "./listing";
+import { type OpNode, OpsView, type ProgramNode } from "./opsView";
 import { pickProcess } from "./processes";
 import { Programs } from "./programs";
 import { StatusBar } from "./statusBar";
-import { registerSteps } from "./stepping";
+import { registerSteps } from "./stepCommands";
+import { Stops } from "./stops";
 import { TensorViews } from "./tensor/commands";
 
 export const DEBUG_TYPE = "opstep";
@@ -20,23 +22,23 @@ export function activate(context: vscode.ExtensionContext): void {
   const { Initial, Dynamic } = vscode.DebugConfigurationProviderTriggerKind;
   const register = vscode.debug.registerDebugConfigurationProvider;
   const version = String(context.extension.packageJSON.version);
-  const following = new Following(DEBUG_TYPE);
-  const programs = new Programs(following);
-  const graph = new GraphPanel(context.extensionUri, following, programs);
+  const stops = new Stops(DEBUG_TYPE);
+  const programs = new Programs(stops);
+  const graph = new GraphPanel(context.extensionUri, stops, programs);
   context.subscriptions.push(
-    following,
+    stops,
     graph,
-    new OpsView(following, programs),
-    new StatusBar(following),
-    ...registerSteps(following),
+    new OpsView(stops, programs),
+    new StatusBar(stops),
+    ...registerSteps(stops),
     ...Listing.register(),
-    vscode.debug.registerDebugAdapterTrackerFactory(DEBUG_TYPE, new Endings()),
+    vscode.debug.registerDebugAdapterTrackerFactory(DEBUG_TYPE, new ExitNotices()),
     vscode.languages.registerInlineValuesProvider("python", new InlineValues(DEBUG_TYPE)),
     vscode.commands.registerCommand("opstep.showGraph", (node?: ProgramNode | OpNode) => {
       const root = node?.kind === "op" ? node.root : node;
       return graph.show(root?.session, root?.program.id, node?.kind === "op" ? node.op.id : undefined);
     }),
-    new TensorViews(context.extensionUri, following),
+    new TensorViews(context.extensionUri, stops),
     register(DEBUG_TYPE, new ConfigurationProvider(context.extensionPath, version), Initial),
     register(DEBUG_TYPE, new DynamicConfigurationProvider(), Dynamic),
     vscode.debug.registerDebugAdapterDescriptorFactory(

@@ -1,6 +1,8 @@
+// Tensors shown beside the names in the Python editor.
+
 import * as vscode from "vscode";
 
-import { Stop } from "./following";
+import { Stop } from "./stops";
 import type { Name, Names, Place } from "./protocol";
 
 const MAX_NAMES = 200;

@@ -1,3 +1,5 @@
+// The Python interpreter of a session: which one is used, and whether it has a fitting opstep.
+
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";

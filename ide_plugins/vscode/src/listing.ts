@@ -1,3 +1,5 @@
+// Folding and hovers in the editor of a listing.
+
 import * as vscode from "vscode";
 
 import { blocksOf, explain, type ListedOp, parseListing } from "./listingText";

@@ -1,4 +1,4 @@
-/** What the text of a listing says; docs/dap.md names it "listing". */
+// The ops of a listing, read from its text; docs/dap.md names it "listing".
 
 export interface ListedOp {
   /** The line's number in the text, from 0. */

@@ -1,3 +1,5 @@
+// Breakpoints on single ops, as function breakpoints of VS Code.
+
 import * as vscode from "vscode";
 
 import type { Op } from "./protocol";

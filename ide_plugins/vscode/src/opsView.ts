@@ -1,8 +1,10 @@
+// The Ops view in Run and Debug: programs, blocks and ops as a tree.
+
 import * as path from "node:path";
 
 import * as vscode from "vscode";
 
-import type { Following } from "./following";
+import type { Stops } from "./stops";
 import { type Mark, marks, toggle } from "./opBreakpoints";
 import { type Programs, showLine, showListing } from "./programs";
 import type { Graph, Op, Program } from "./protocol";
@@ -47,7 +49,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
   readonly onDidChangeTreeData = this.changed.event;
 
   constructor(
-    private readonly following: Following,
+    private readonly stops: Stops,
     private readonly programs: Programs,
   ) {
     this.view = vscode.window.createTreeView<Node>(VIEW, { treeDataProvider: this, showCollapseAll: true });
@@ -62,8 +64,8 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
       command("opstep.toggleOpBreakpoint", (node) => toggle(node.op)),
       command("opstep.showOpLine", (node) => showLine(node.root.session, node.graph, node.op)),
       command("opstep.showOpInListing", (node) => showListing(node.root.session, node.graph, node.op)),
-      following.onDidChangePrograms(() => this.refresh()),
-      following.onDidChange(() => this.follow()),
+      stops.onDidChangePrograms(() => this.refresh()),
+      stops.onDidChange(() => this.follow()),
       this.view.onDidChangeVisibility(() => this.follow()),
       vscode.debug.onDidChangeBreakpoints(() => {
         this.marked.clear();
@@ -82,7 +84,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
 
   async getChildren(node?: Node): Promise<Node[]> {
     if (!node) {
-      const lists = this.following.sessions.map((session) => this.rootsOf(session));
+      const lists = this.stops.sessions.map((session) => this.rootsOf(session));
       return (await Promise.all(lists)).flat();
     }
     const known = this.children.get(node);
@@ -104,7 +106,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
     const { None, Collapsed } = vscode.TreeItemCollapsibleState;
     if (node.kind === "program") {
       const item = new vscode.TreeItem(node.program.name, Collapsed);
-      const several = this.following.sessions.length > 1;
+      const several = this.stops.sessions.length > 1;
       item.description = `${node.program.ops} ops` + (several ? `, ${node.session.name}` : "");
       item.iconPath = new vscode.ThemeIcon("type-hierarchy-sub");
       item.contextValue = "program";
@@ -194,7 +196,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
   }
 
   private refresh(): void {
-    const running = new Set(this.following.sessions);
+    const running = new Set(this.stops.sessions);
     for (const [name, root] of this.roots) {
       if (!running.has(root.session)) {
         this.roots.delete(name);
@@ -211,10 +213,10 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
 
   /** Marks the op at which the thread stands, and brings it into view. */
   private async follow(): Promise<void> {
-    const stop = this.following.current;
+    const stop = this.stops.current;
     const place = this.view.visible ? await stop?.where() : undefined;
     const node = stop && place && (await this.find(stop.session, place.program, place.ops));
-    if (stop !== this.following.current) {
+    if (stop !== this.stops.current) {
       return; // It went on meanwhile.
     }
     const before = this.current;

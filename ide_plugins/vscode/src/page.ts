@@ -1,3 +1,5 @@
+// The HTML of a web page of this extension, with its content security policy.
+
 import { randomBytes } from "node:crypto";
 
 import * as vscode from "vscode";

@@ -1,3 +1,5 @@
+// The processes with an executor, and the picker that offers them.
+
 import { execFile } from "node:child_process";
 
 import * as vscode from "vscode";

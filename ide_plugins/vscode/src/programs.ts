@@ -1,14 +1,16 @@
+// The programs of the sessions with their graphs, and the places of their ops.
+
 import * as vscode from "vscode";
 
-import type { Following } from "./following";
+import type { Stops } from "./stops";
 import type { Graph, Op, Program } from "./protocol";
 
 /** The programs of all sessions; each version of one is asked for once. */
 export class Programs {
   private readonly graphs = new Map<vscode.DebugSession, Map<string, Promise<Graph | undefined>>>();
 
-  constructor(following: Following) {
-    following.onDidChangePrograms((session) => this.graphs.delete(session));
+  constructor(stops: Stops) {
+    stops.onDidChangePrograms((session) => this.graphs.delete(session));
   }
 
   async list(session: vscode.DebugSession): Promise<readonly Program[]> {

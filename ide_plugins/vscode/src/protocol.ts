@@ -1,4 +1,4 @@
-/** What the adapter answers to requests of opstep's own; docs/dap.md describes them. */
+// The answers of the debug adapter to opstep's own requests; docs/dap.md describes them.
 
 export interface Slot {
   readonly slot: string;
@@ -29,6 +29,13 @@ export interface Op {
   readonly stack: readonly SourceLine[];
 }
 
+/** Variables on their way from the op that makes them to one of the same block that reads them. */
+export interface Edge {
+  readonly from: number;
+  readonly to: number;
+  readonly variables: readonly string[];
+}
+
 /** A block that an op runs; block 0 is the program itself. */
 export interface Block {
   readonly id: number;
@@ -43,6 +50,7 @@ export interface Graph {
   readonly listing: { readonly name: string; readonly sourceReference: number };
   readonly blocks: readonly Block[];
   readonly ops: readonly Op[];
+  readonly edges: readonly Edge[];
 }
 
 export interface Program {

@@ -1,6 +1,8 @@
+// The item in the status bar: program, run, iteration, runs per second.
+
 import * as vscode from "vscode";
 
-import type { Following, Stop } from "./following";
+import type { Stop, Stops } from "./stops";
 import type { Place } from "./protocol";
 
 /** Where the run stands: `digits · run 42 · iteration 3 · 118 runs/s`. */
@@ -14,13 +16,13 @@ export class StatusBar implements vscode.Disposable {
   private last: { stop: Stop; place: Place } | undefined;
   private rate = "";
 
-  constructor(private readonly following: Following) {
+  constructor(private readonly stops: Stops) {
     this.item.name = "opstep";
     this.item.command = "opstep.showGraph";
     this.subscriptions = [
       this.item,
-      following.onDidChange((stop) => (stop ? this.stopped(stop) : this.running())),
-      following.onDidChangePrograms(() => following.sessions.length === 0 && this.item.hide()),
+      stops.onDidChange((stop) => (stop ? this.stopped(stop) : this.running())),
+      stops.onDidChangePrograms(() => stops.sessions.length === 0 && this.item.hide()),
     ];
   }
 
@@ -31,9 +33,9 @@ export class StatusBar implements vscode.Disposable {
   }
 
   private async stopped(stop: Stop): Promise<void> {
-    const milliseconds = performance.now() - this.following.wentOn;
+    const milliseconds = performance.now() - this.stops.wentOn;
     const place = await stop.where();
-    if (!place || stop !== this.following.current) {
+    if (!place || stop !== this.stops.current) {
       return;
     }
     this.rate = speed(this.last, { stop, place }, milliseconds);
@@ -44,7 +46,7 @@ export class StatusBar implements vscode.Disposable {
   }
 
   private running(): void {
-    if (this.following.sessions.length === 0) {
+    if (this.stops.sessions.length === 0) {
       this.last = undefined;
       this.item.hide();
     } else {

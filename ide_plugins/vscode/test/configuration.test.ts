@@ -1,3 +1,5 @@
+// Unit tests of configurations, processes and interpreters.
+
 import assert from "node:assert/strict";
 import * as fs from "node:fs";
 import * as os from "node:os";

@@ -1,9 +1,11 @@
+// Unit tests of the layout of a graph.
+
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { spread } from "../src/graph/layers";
+import { partsOf } from "../src/graph/layers";
 import { type Box, hiddenBy, layOut, type Layout } from "../src/graph/layout";
-import type { Block, Graph, Op } from "../src/protocol";
+import type { Block, Edge, Graph, Op } from "../src/protocol";
 
 function op(id: number, reads: string[], makes: string[], block = 0): Op {
   return {
@@ -19,8 +21,20 @@ function op(id: number, reads: string[], makes: string[], block = 0): Op {
   };
 }
 
+/** With an edge from the newest maker of each variable, as the adapter says for ops of one block. */
 function graph(ops: Op[], blocks: Block[] = []): Graph {
-  return { id: "1:1", name: "main", version: 1, listing: { name: "", sourceReference: 1 }, blocks, ops };
+  const makers = new Map<string, Op>();
+  const edges: Edge[] = [];
+  for (const op of ops) {
+    for (const { variable } of op.inputs) {
+      const maker = makers.get(variable);
+      if (maker?.block === op.block) {
+        edges.push({ from: maker.id, to: op.id, variables: [variable] });
+      }
+    }
+    op.outputs.forEach(({ variable }) => makers.set(variable, op));
+  }
+  return { id: "1:1", name: "main", version: 1, listing: { name: "", sourceReference: 1 }, blocks, ops, edges };
 }
 
 function box(layout: Layout, id: number): Box {
@@ -78,17 +92,6 @@ test("each op is below those whose values it reads", () => {
   checkApart(layout);
 });
 
-test("a variable that is written twice is read from its newest maker", () => {
-  const layout = layOut(graph([op(1, [], ["w"]), op(2, ["w"], ["w"]), op(3, ["w"], ["y"])]), new Set());
-  assert.deepEqual(
-    layout.edges.map((edge) => [edge.from, edge.to]),
-    [
-      [1, 2],
-      [2, 3],
-    ],
-  );
-});
-
 test("what reads nothing is just above its first reader", () => {
   const chain = [op(1, [], ["a"]), op(2, ["a"], ["b"]), op(3, ["b"], ["c"]), op(4, [], ["k"])];
   const layout = layOut(graph([...chain, op(5, ["c", "k"], ["d"])]), new Set());
@@ -97,7 +100,7 @@ test("what reads nothing is just above its first reader", () => {
 
 test("a block is inside of the op that runs it, or folded away", () => {
   const program = graph(
-    [op(1, [], ["a"]), op(2, ["a"], ["r"]), op(3, ["a"], ["b"], 1), op(4, ["b"], ["r"], 1), op(5, ["r"], ["z"])],
+    [op(1, [], ["a"]), op(2, ["a"], ["r"]), op(5, ["r"], ["z"]), op(3, ["a"], ["b"], 1), op(4, ["b"], ["r"], 1)],
     [{ id: 1, op: 2, name: "body" }],
   );
   const open = layOut(program, new Set());
@@ -155,9 +158,55 @@ test("2,000 ops with gradients are apart, in their layers", () => {
   checkApart(layout);
 });
 
-test("places keep order and gaps, and are as near as can be to the wanted ones", () => {
-  assert.deepEqual(spread([0, 100], [0, 10]), [0, 100]);
-  assert.deepEqual(spread([50, 50], [0, 10]), [45, 55]);
-  assert.deepEqual(spread([30, 20, 100], [0, 10, 10]), [20, 30, 100]);
-  assert.deepEqual(spread([], []), []);
+test("edges over many layers are long, sooner when they go from a forward op to a gradient", () => {
+  const chain = (gradients: boolean): Op[] =>
+    Array.from({ length: 8 }, (_, n) => ({
+      ...op(n + 1, n === 0 ? [] : [`v${n}`, ...(n > 3 ? [`v${n - 3}`] : []), ...(n > 6 ? [`v${n - 6}`] : [])], [`v${n + 1}`]),
+      forward: gradients && n > 3 ? 1 : 0,
+    }));
+  const long = (ops: Op[]): number[] => layOut(graph(ops), new Set()).edges.flatMap((edge) => (edge.long ? [edge.from] : []));
+  assert.deepEqual(long(chain(false)), [1]);
+  assert.deepEqual(long(chain(true)), [1, 2, 3, 4, 1]);
+});
+
+/** An edge that is shown keeps clear of the boxes between its ends. */
+function checkClear(layout: Layout): void {
+  for (const edge of layout.edges.filter(({ long }) => !long)) {
+    for (const { x, y } of edge.points.slice(1, -1)) {
+      const under = layout.boxes.find(
+        (each) => x > each.x && x < each.x + each.width && y >= each.y && y <= each.y + each.height,
+      );
+      assert.equal(under, undefined, `the edge from ${edge.from} to ${edge.to} is on ${under?.op.name}`);
+    }
+  }
+}
+
+test("edges are led around what is between their ends, also from one part of the layers to the next", () => {
+  // A chain with a branch to each side, and edges over up to six layers.
+  const ops: Op[] = [];
+  for (let id = 1; id <= 300; ++id) {
+    const main = id % 3 === 0 ? id - 3 : id - (id % 3);
+    const far = id % 3 === 0 && id % 7 === 0 ? [`v${id - 15}`] : [];
+    ops.push(op(id, [`v${main}`, ...far], [`v${id}`]));
+  }
+  const layout = layOut(graph(ops), new Set());
+  assert.ok(layout.edges.some((edge) => edge.points.length > 8));
+  assert.ok(layout.edges.every((edge) => !edge.long));
+  checkApart(layout);
+  checkClear(layout);
+});
+
+test("layers are divided where few edges cross", () => {
+  // Of ten layers with ten nodes each, the sixth and the seventh are tied by one link only.
+  const layers = Array.from({ length: 100 }, (_, node) => Math.floor(node / 10));
+  const links = layers.flatMap((layer, node) => {
+    const to = node + 10;
+    return layer === 9 || (layer === 5 && node > 50) ? [] : [{ from: node, to, reach: 6 }];
+  });
+  assert.deepEqual(partsOf(layers, links), [
+    { first: 0, last: 5 },
+    { first: 6, last: 9 },
+  ]);
+  assert.deepEqual(partsOf([], []), []);
+  assert.deepEqual(partsOf([0, 0, 1], []), [{ first: 0, last: 1 }]);
 });

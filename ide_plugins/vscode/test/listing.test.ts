@@ -1,3 +1,5 @@
+// Unit tests of listings: their ops, folds and hovers.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -1,8 +1,10 @@
+// Unit tests of the tensor view's page.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ABOVE, BELOW, extent, NAN, Scale } from "../src/tensor/page/colours";
-import { decode, difference, keep } from "../src/tensor/page/kept";
+import { decode, difference, keep } from "../src/tensor/page/drawnSlice";
 import { brightness, pictureLayout } from "../src/tensor/page/picture";
 import { copiable, firstPlane, indexOf, planeThrough } from "../src/tensor/page/plane";
 

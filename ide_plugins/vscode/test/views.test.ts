@@ -1,3 +1,5 @@
+// Unit tests of patterns of breakpoints, inline values and the status bar.
+
 import assert from "node:assert/strict";
 import test from "node:test";
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from opstep_server import expr
 from opstep_server.cli.commands import focus
 from opstep_server.cli.commands.command import Command
-from opstep_server.cli.commands.dataflow import Dataflow
+from opstep_server.cli.commands.dataflow_text import DataflowText
 from opstep_server.cli.output import descriptions
 from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError, ProgramRef
@@ -37,7 +37,7 @@ async def consumers(session: TerminalSession, args: str) -> None:
         session.screen.line(f"  none: no op of {flow.program.event.name} reads {name}")
 
 
-async def _named(session: TerminalSession, args: str, command: str) -> tuple[Dataflow, str]:
+async def _named(session: TerminalSession, args: str, command: str) -> tuple[DataflowText, str]:
     if not args:
         raise DebuggerError(f"write '{command} VARIABLE', such as '{command} X'")
     flow, name = await variable(session, args)
@@ -46,7 +46,7 @@ async def _named(session: TerminalSession, args: str, command: str) -> tuple[Dat
     return flow, name
 
 
-async def variable(session: TerminalSession, text: str) -> tuple[Dataflow, str]:
+async def variable(session: TerminalSession, text: str) -> tuple[DataflowText, str]:
     """A variable by its name, by a slot of the op in view, or by what Python calls it."""
     flow = await _flow(session, session.program())
     if flow.has(text):
@@ -61,7 +61,7 @@ async def variable(session: TerminalSession, text: str) -> tuple[Dataflow, str]:
     raise DebuggerError(f"there is no variable '{text}'{_nearest(text, known)}")
 
 
-async def _in_view(session: TerminalSession, flow: Dataflow, text: str) -> str:
+async def _in_view(session: TerminalSession, flow: DataflowText, text: str) -> str:
     """What the op in view or Python code calls so; "" when it is nothing."""
     match = _SLOT.fullmatch(text)
     seen = session.stop[1].frames[session.frame]
@@ -119,7 +119,7 @@ def _nearest(text: str, known: set[str]) -> str:
     return f": {hint}" if hint else ""
 
 
-def _op_in_view(session: TerminalSession, flow: Dataflow) -> pb.OpInfo | None:
+def _op_in_view(session: TerminalSession, flow: DataflowText) -> pb.OpInfo | None:
     """As the program has it; None where there is none, such as in another program."""
     if session.stopped is None or flow.program != session.program():
         return None
@@ -127,21 +127,21 @@ def _op_in_view(session: TerminalSession, flow: Dataflow) -> pb.OpInfo | None:
     return next((op for op in flow.ops if op.listing_line == line), None)
 
 
-async def _flow(session: TerminalSession, program: ProgramRef) -> Dataflow:
-    return Dataflow(program, await session.debugger.ops(program))
+async def _flow(session: TerminalSession, program: ProgramRef) -> DataflowText:
+    return DataflowText(program, await session.debugger.ops(program))
 
 
-async def _is_parameter(session: TerminalSession, flow: Dataflow, name: str) -> bool:
+async def _is_parameter(session: TerminalSession, flow: DataflowText, name: str) -> bool:
     """Is it read before it is written, so that its value comes from somewhere else?"""
     first = min((op.listing_line for op in flow.writers(name)), default=0)
     return any(op.listing_line <= first for op, _ in flow.readers(name))
 
 
-async def _show_elsewhere(session: TerminalSession, flow: Dataflow, name: str) -> None:
+async def _show_elsewhere(session: TerminalSession, flow: DataflowText, name: str) -> None:
     session.screen.line(f"  before the run: {await _origin(session, flow, name)}")
 
 
-async def _origin(session: TerminalSession, flow: Dataflow, name: str) -> str:
+async def _origin(session: TerminalSession, flow: DataflowText, name: str) -> str:
     """Where a value comes from that is there when the run begins."""
     for program in session.debugger.programs:
         if program == flow.program or program.executor is not flow.program.executor:
@@ -178,7 +178,9 @@ async def graph(session: TerminalSession, args: str) -> None:
     _draw(session, list(flow.below(op, depth)), below=True)
 
 
-async def _draw_variable(session: TerminalSession, flow: Dataflow, name: str, depth: int) -> None:
+async def _draw_variable(
+    session: TerminalSession, flow: DataflowText, name: str, depth: int
+) -> None:
     producer = flow.producer(name, _op_in_view(session, flow))
     if producer is not None:
         lines = [f"   {line}" for line in flow.above(producer, depth)] if depth > 1 else []
@@ -235,7 +237,7 @@ async def info_blocks(session: TerminalSession, pattern: str) -> None:
 
 
 def _blocks(
-    flow: Dataflow, parent: int, indent: str, running: dict[int, pb.StackFrame]
+    flow: DataflowText, parent: int, indent: str, running: dict[int, pb.StackFrame]
 ) -> Iterator[tuple[int, str]]:
     blocks = [(op, each) for op in flow.in_block(parent) for each in op.blocks]
     inner = sorted(blocks, key=lambda pair: pair[1].block)

@@ -12,6 +12,7 @@ from opstep_server.dap.protocol.request_arguments import Arguments, RequestError
 from opstep_server.dap.protocol.request_rules import Run, When, request
 from opstep_server.dap.requests.disassembly import address
 from opstep_server.dap.stops import Stop
+from opstep_server.dataflow import Dataflow
 from opstep_server.debugger import DebuggerError, ProgramRef
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
@@ -40,6 +41,10 @@ class GraphRequests:
                 {"id": run.block, "op": op.id, "name": run.name} for op in ops for run in op.blocks
             ],
             "ops": [self._op(ref, op) for op in ops],
+            "edges": [
+                {"from": edge.maker, "to": edge.reader, "variables": edge.variables}
+                for edge in Dataflow(ref, ops).edges()
+            ],
         }
 
     @request(When.STOPPED, Run.INSPECTION)

@@ -1,5 +1,8 @@
-import type { Graph, Op } from "../protocol";
-import { type Link, order, place } from "./layers";
+// The layout of a graph: places of ops, blocks and edges.
+
+import type { Edge, Graph, Op } from "../protocol";
+import type { Link } from "./layers";
+import { place, type Point } from "./placement";
 
 /** An op in the picture. */
 export interface Box {
@@ -23,39 +26,30 @@ export interface Frame {
   readonly height: number;
 }
 
-/** A value on its way from the op that makes it to one that reads it. */
-export interface Edge {
-  readonly from: number;
-  readonly to: number;
-  readonly variables: readonly string[];
+/** An edge of the program in the picture. */
+export interface Line extends Edge {
   /** Over so many layers that it is shown only when one of its ends is looked at. */
   readonly long: boolean;
   readonly points: readonly Point[];
 }
 
-export interface Point {
-  readonly x: number;
-  readonly y: number;
-}
-
 export interface Layout {
   readonly boxes: readonly Box[];
   readonly frames: readonly Frame[];
-  readonly edges: readonly Edge[];
+  readonly edges: readonly Line[];
   readonly width: number;
   readonly height: number;
 }
 
 export const BOX_HEIGHT = 56;
-const LAYER_GAP = 34;
 const PADDING = 14;
 const HEADER = 60;
 const FRAME_TITLE = 22;
 // Of the name, and of the smaller lines below it.
 const [LARGE, SMALL] = [7.1, 6];
 const [NARROWEST, WIDEST] = [120, 260];
-// Ops that no other op of the block has to do with are in rows of this many.
-const ROW = 6;
+// Edges over more layers are long: what a gradient reads of the forward ops would bend the forward chain.
+const REACH = { usual: 6, gradient: 2 };
 
 /** The program in layers, each op below those whose values it reads; `folded` are ids of ops. */
 export function layOut(graph: Graph, folded: ReadonlySet<number>): Layout {
@@ -81,7 +75,7 @@ export function hiddenBy(graph: Graph, folded: ReadonlySet<number>): Map<number,
 interface Laid {
   boxes: Box[];
   frames: Frame[];
-  edges: Edge[];
+  edges: Line[];
   width: number;
   height: number;
 }
@@ -97,6 +91,7 @@ interface Sized {
 
 class Blocks {
   private readonly opsOf = new Map<number, Op[]>();
+  private readonly edgesOf = new Map<number, Edge[]>();
   private readonly blocksOf = new Map<number, { id: number; name: string }[]>();
 
   constructor(
@@ -106,6 +101,10 @@ class Blocks {
     for (const op of graph.ops) {
       append(this.opsOf, op.block, op);
     }
+    const blocks = new Map(graph.ops.map((op) => [op.id, op.block]));
+    for (const edge of graph.edges) {
+      append(this.edgesOf, blocks.get(edge.from) ?? 0, edge);
+    }
     for (const block of graph.blocks) {
       append(this.blocksOf, block.op, block);
     }
@@ -114,54 +113,28 @@ class Blocks {
   /** One block with all that is inside of its ops, from (0, 0). */
   lay(block: number): Laid {
     const sized = (this.opsOf.get(block) ?? []).map((op) => this.size(op));
-    const flow = flowOf(sized.map((each) => each.op));
-    const layers = layersOf(sized.length, flow.links);
-    const rows = order(layers, flow.links);
-    const widths = (node: number): number => sized[node]?.width ?? 0;
-    const centres = place(rows, widths);
-
-    const tops: number[] = [];
-    const heights = rows.map((row) => Math.max(0, ...row.nodes.map((n) => sized[n.node]?.height ?? 0)));
-    let y = 0;
-    for (const height of heights) {
-      tops.push(y);
-      y += height + LAYER_GAP;
-    }
-    const laid: Laid = { boxes: [], frames: [], edges: [], width: 0, height: Math.max(0, y - LAYER_GAP) };
-    const at: { x: number; y: number }[] = [];
-    sized.forEach((each, node) => {
-      const layer = layers[node] ?? 0;
-      const x = (centres.nodes[node] ?? 0) - each.width / 2;
-      const top = tops[layer] ?? 0;
-      at.push({ x, y: top });
-      laid.width = Math.max(laid.width, x + each.width);
-      const folded = each.foldable && !each.inside;
-      const { op, width, height, foldable } = each;
-      laid.boxes.push({ op, x, y: top, width, height, foldable, folded });
-      if (each.inside) {
-        move(each.inside, x, top);
-        laid.boxes.push(...each.inside.boxes);
-        laid.frames.push(...each.inside.frames);
-        laid.edges.push(...each.inside.edges);
+    const nodes = new Map(sized.map(({ op }, node) => [op.id, node]));
+    const edges = this.edgesOf.get(block) ?? [];
+    const links = edges.map(({ from, to }): Link => {
+      const [maker, reader] = [nodes.get(from) ?? 0, nodes.get(to) ?? 0];
+      const aside = sized[maker]?.op.forward === 0 && sized[reader]?.op.forward !== 0;
+      return { from: maker, to: reader, reach: aside ? REACH.gradient : REACH.usual };
+    });
+    const placed = place(sized, links);
+    const laid: Laid = { boxes: [], frames: [], edges: [], width: placed.width, height: placed.height };
+    sized.forEach(({ op, width, height, foldable, inside }, node) => {
+      const { x, y } = placed.corners[node] ?? { x: 0, y: 0 };
+      laid.boxes.push({ op, x, y, width, height, foldable, folded: foldable && !inside });
+      if (inside) {
+        move(inside, x, y);
+        laid.boxes.push(...inside.boxes);
+        laid.frames.push(...inside.frames);
+        laid.edges.push(...inside.edges);
       }
     });
-    flow.links.forEach((link, index) => {
-      const from = sized[link.from];
-      const to = sized[link.to];
-      if (!from || !to) {
-        return;
-      }
-      const bends = centres.bends.get(index) ?? [];
-      const start = { x: centres.nodes[link.from] ?? 0, y: (at[link.from]?.y ?? 0) + from.height };
-      const end = { x: centres.nodes[link.to] ?? 0, y: at[link.to]?.y ?? 0 };
-      const middle = bends.map(({ x, layer }) => ({ x, y: (tops[layer] ?? 0) + (heights[layer] ?? 0) / 2 }));
-      laid.edges.push({
-        from: from.op.id,
-        to: to.op.id,
-        variables: flow.variables[index] ?? [],
-        long: link.long,
-        points: [start, ...middle, end],
-      });
+    edges.forEach((edge, index) => {
+      const { long, points } = placed.routes[index] ?? { long: true, points: [] };
+      laid.edges.push({ ...edge, long, points });
     });
     return laid;
   }
@@ -197,68 +170,6 @@ class Blocks {
     }
     return { op, width: Math.max(inside.width, width), height: inside.height, foldable: true, inside };
   }
-}
-
-/** Who reads what whom: from the newest op before it that made the variable. */
-function flowOf(ops: readonly Op[]): { links: Link[]; variables: string[][] } {
-  const maker = new Map<string, number>();
-  const known = new Map<string, number>();
-  const links: Link[] = [];
-  const variables: string[][] = [];
-  ops.forEach((op, to) => {
-    for (const { variable } of op.inputs) {
-      const from = maker.get(variable);
-      if (from === undefined) {
-        continue;
-      }
-      const index = known.get(`${from} ${to}`) ?? links.length;
-      if (index === links.length) {
-        known.set(`${from} ${to}`, index);
-        links.push({ from, to, long: false });
-        variables.push([]);
-      }
-      if (!variables[index]?.includes(variable)) {
-        variables[index]?.push(variable);
-      }
-    }
-    for (const { variable } of op.outputs) {
-      maker.set(variable, to);
-    }
-  });
-  return { links, variables };
-}
-
-/** The layer of each node; links are in the order of the nodes, which is one in which they can run. */
-function layersOf(count: number, links: readonly Link[]): number[] {
-  const layers = new Array<number>(count).fill(0);
-  const linked = new Array<boolean>(count).fill(false);
-  const readers: number[][] = Array.from({ length: count }, () => []);
-  const reads = new Array<number>(count).fill(0);
-  for (const { from, to } of links) {
-    layers[to] = Math.max(layers[to] ?? 0, (layers[from] ?? 0) + 1);
-    linked[from] = linked[to] = true;
-    readers[from]?.push(to);
-    reads[to] = (reads[to] ?? 0) + 1;
-  }
-  // What reads nothing is just above its first reader, where one looks for it.
-  readers.forEach((them, node) => {
-    if (reads[node] === 0 && them.length > 0) {
-      layers[node] = Math.min(...them.map((reader) => layers[reader] ?? 0)) - 1;
-    }
-  });
-  let next = 1 + Math.max(-1, ...layers.filter((_, node) => linked[node]));
-  let inRow = 0;
-  for (let node = 0; node < count; ++node) {
-    if (!linked[node]) {
-      layers[node] = next;
-      inRow += 1;
-      if (inRow === ROW) {
-        next += 1;
-        inRow = 0;
-      }
-    }
-  }
-  return layers;
 }
 
 function append<K, V>(map: Map<K, V[]>, key: K, value: V): void {

@@ -1,5 +1,7 @@
+// The messages between the graph view's page and the extension.
+
 import type { Graph, Statistics, Value } from "../protocol";
-import type { Kind } from "./colouring";
+import type { Kind } from "./colourScale";
 
 /** What the extension tells the page. */
 export type ToPage =
@@ -26,8 +28,8 @@ export type FromPage =
   /** These variables are on the screen. */
   | { readonly type: "visible"; readonly variables: readonly string[] };
 
-/** What is kept of a page when the window is loaded anew. */
-export interface Kept {
+/** The state of a page that is kept when the window is loaded anew. */
+export interface PageState {
   readonly program?: string;
   readonly colour?: Kind | "";
 }

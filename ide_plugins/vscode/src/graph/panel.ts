@@ -1,14 +1,16 @@
+// The panel of the graph view, in the extension's process.
+
 import * as vscode from "vscode";
 
-import type { Following } from "../following";
+import type { Stops } from "../stops";
 import { marks, toggle } from "../opBreakpoints";
 import { pageHtml, pageOptions } from "../page";
 import { type Programs, showLine, showListing } from "../programs";
 import type { Graph, Place } from "../protocol";
-import type { Kind } from "./colouring";
-import type { FromPage, Kept, ToPage } from "./messages";
+import type { Kind } from "./colourScale";
+import type { FromPage, PageState, ToPage } from "./messages";
 import { SHELL } from "./shell";
-import { Tapping } from "./tapping";
+import { StatisticsTap } from "./statisticsTap";
 
 const VIEW = "opstep.graph";
 const MAX_VALUES = 2000;
@@ -23,29 +25,29 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   /** What was shown before the window was loaded anew. */
   private wanted: string | undefined;
   private by: Kind | "" = "";
-  private readonly tapping = new Tapping((statistics, problem) =>
+  private readonly tap = new StatisticsTap((statistics, problem) =>
     this.post({ type: "statistics", statistics, problem }),
   );
   private readonly subscriptions: vscode.Disposable[];
 
   constructor(
     private readonly extension: vscode.Uri,
-    private readonly following: Following,
+    private readonly stops: Stops,
     private readonly programs: Programs,
   ) {
     this.subscriptions = [
-      following.onDidChange(() => this.follow()),
-      following.onDidChangePrograms((session) => this.compiled(session)),
+      stops.onDidChange(() => this.follow()),
+      stops.onDidChangePrograms((session) => this.compiled(session)),
       vscode.debug.onDidChangeBreakpoints(() => this.sendMarks()),
       vscode.window.registerWebviewPanelSerializer(VIEW, this),
-      this.tapping,
+      this.tap,
     ];
   }
 
   /** Opens the panel: on a program, on one of its ops, or where the run stands. */
   async show(session?: vscode.DebugSession, program?: string, op?: number): Promise<void> {
-    const place = await this.following.current?.where();
-    const chosen = session ?? this.following.current?.session ?? this.following.sessions[0];
+    const place = await this.stops.current?.where();
+    const chosen = session ?? this.stops.current?.session ?? this.stops.sessions[0];
     const id = program ?? place?.program ?? (chosen && (await this.programs.list(chosen)).at(-1)?.id);
     if (!chosen || !id) {
       await vscode.window.showErrorMessage(
@@ -73,7 +75,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   }
 
   /** The window was loaded anew: its sessions are gone, and the panel waits for the next one. */
-  async deserializeWebviewPanel(panel: vscode.WebviewPanel, kept: Kept | undefined): Promise<void> {
+  async deserializeWebviewPanel(panel: vscode.WebviewPanel, kept: PageState | undefined): Promise<void> {
     this.wanted = kept?.program;
     panel.webview.options = pageOptions(this.extension);
     this.adopt(panel);
@@ -91,12 +93,12 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     this.panel = panel;
     panel.iconPath = vscode.Uri.joinPath(this.extension, "media", "icon.svg");
     panel.webview.onDidReceiveMessage((message: FromPage) => this.hear(message));
-    panel.onDidChangeViewState(() => this.tap());
+    panel.onDidChangeViewState(() => this.updateTap());
     panel.onDidDispose(() => {
       if (panel === this.panel) {
         this.panel = undefined;
         this.by = "";
-        this.tap();
+        this.updateTap();
       }
     });
     panel.webview.html = pageHtml(panel.webview, this.extension, "graph", SHELL);
@@ -108,7 +110,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
       await (graph ? this.sendGraph() : this.find());
     } else if (message.type === "colour") {
       this.by = message.by;
-      this.tap();
+      this.updateTap();
     } else if (message.type === "following") {
       this.switching = message.on;
       await this.follow();
@@ -131,11 +133,11 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   }
 
   /** Ops are tapped only while somebody sees their colours. */
-  private tap(): void {
+  private updateTap(): void {
     const { session, graph, panel } = this;
-    const live = session !== undefined && this.following.sessions.includes(session);
+    const live = session !== undefined && this.stops.sessions.includes(session);
     const seen = this.by !== "" && panel?.visible === true && live && graph !== undefined;
-    this.tapping.watch(seen ? session : undefined, graph?.id ?? "");
+    this.tap.watch(seen ? session : undefined, graph?.id ?? "");
   }
 
   /** Shows another program, unless it is the one that is shown. */
@@ -156,14 +158,14 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
       const programs = (await this.programs.list(this.session)).map(({ id, name }) => ({ id, name }));
       this.post({ type: "graph", graph: this.graph, programs });
       this.sendMarks();
-      this.tap();
+      this.updateTap();
       await this.sendPlace();
     }
   }
 
   /** A program to show, when there was none. */
   private async find(): Promise<void> {
-    const session = this.following.current?.session ?? this.following.sessions[0];
+    const session = this.stops.current?.session ?? this.stops.sessions[0];
     if (session) {
       await this.compiled(session);
     }
@@ -179,9 +181,9 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   }
 
   private async follow(): Promise<void> {
-    const stop = this.following.current;
+    const stop = this.stops.current;
     const place = this.panel && (await stop?.where());
-    if (!this.panel || stop !== this.following.current) {
+    if (!this.panel || stop !== this.stops.current) {
       return;
     }
     const elsewhere = stop?.session !== this.session || place?.program !== this.graph?.id;
@@ -193,16 +195,16 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   }
 
   private async sendPlace(): Promise<void> {
-    const stop = this.following.current;
+    const stop = this.stops.current;
     const place = stop?.session === this.session ? await stop?.where() : undefined;
-    if (stop !== this.following.current) {
+    if (stop !== this.stops.current) {
       return;
     }
     if (place && place.program === this.graph?.id) {
       const { ops, fault } = place;
       this.post({ type: "place", ops, text: standing(place), ...(fault ? { fault } : {}) });
     } else {
-      const ended = !this.session || !this.following.sessions.includes(this.session);
+      const ended = !this.session || !this.stops.sessions.includes(this.session);
       const text = ended ? "the session has ended" : place ? `stopped in ${place.programName}` : "running";
       this.post({ type: "place", ops: [], text });
     }
@@ -213,11 +215,11 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   }
 
   private async sendValues(variables: readonly string[]): Promise<void> {
-    const stop = this.following.current;
+    const stop = this.stops.current;
     const place = stop?.session === this.session ? await stop?.where() : undefined;
     if (stop && place && place.program === this.graph?.id && variables.length > 0) {
       const values = await stop.values(variables.slice(0, MAX_VALUES));
-      if (stop === this.following.current) {
+      if (stop === this.stops.current) {
         this.post({ type: "values", values });
       }
     }
@@ -229,7 +231,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     if (!this.panel || name === undefined) {
       return;
     }
-    const ended = !this.session || !this.following.sessions.includes(this.session);
+    const ended = !this.session || !this.stops.sessions.includes(this.session);
     if (session !== this.session && !ended) {
       return;
     }
@@ -237,7 +239,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     if (same) {
       await this.choose(session, same.id);
     } else if (ended && this.graph) {
-      this.tap();
+      this.updateTap();
       await this.sendPlace();
     }
   }

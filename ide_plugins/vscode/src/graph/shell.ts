@@ -1,4 +1,4 @@
-/** What the page has before its script runs. */
+/** The HTML of the page before its script runs. */
 export const SHELL = `
 <header>
   <select id="program" aria-label="Program"></select>

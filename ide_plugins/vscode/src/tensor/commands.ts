@@ -1,6 +1,8 @@
+// The commands that open a tensor view, and the views that are open.
+
 import * as vscode from "vscode";
 
-import type { Following } from "../following";
+import type { Stops } from "../stops";
 import type { Subject } from "./messages";
 import { TensorPanel, VIEW } from "./panel";
 
@@ -16,7 +18,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
 
   constructor(
     private readonly extension: vscode.Uri,
-    private readonly following: Following,
+    private readonly stops: Stops,
   ) {
     this.subscriptions = [
       vscode.commands.registerCommand("opstep.showTensor", (row?: VariableRow | string) => this.show(row)),
@@ -34,7 +36,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
 
   /** While a program is stopped VS Code shows its own hover, and this one with Alt. */
   provideHover(document: vscode.TextDocument, position: vscode.Position): vscode.Hover | undefined {
-    const range = this.following.current && document.getWordRangeAtPosition(position, NAME);
+    const range = this.stops.current && document.getWordRangeAtPosition(position, NAME);
     if (!range) {
       return undefined;
     }
@@ -51,7 +53,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
     if (!expression) {
       return;
     }
-    if (!this.following.current) {
+    if (!this.stops.current) {
       void vscode.window.showErrorMessage("No opstep session is stopped: stop at an op first.");
       return;
     }
@@ -74,7 +76,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
 
   private open(subject: Subject, existing?: vscode.WebviewPanel): void {
     const closed = (): unknown => this.panels.delete(panel);
-    const panel: TensorPanel = new TensorPanel(this.extension, this.following, subject, closed, existing);
+    const panel: TensorPanel = new TensorPanel(this.extension, this.stops, subject, closed, existing);
     this.panels.add(panel);
   }
 

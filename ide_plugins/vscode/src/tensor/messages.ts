@@ -1,4 +1,4 @@
-/** What the tensor view's page and the extension say to each other. */
+// The messages between the tensor view's page and the extension.
 
 /** The answer of `opstepTensor`. */
 export interface Figures {

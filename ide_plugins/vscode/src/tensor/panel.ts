@@ -1,6 +1,8 @@
+// The panel of a tensor view, in the extension's process.
+
 import * as vscode from "vscode";
 
-import type { Following, Stop } from "../following";
+import type { Stop, Stops } from "../stops";
 import { pageHtml, pageOptions } from "../page";
 import type { FromPage, Query, Subject, ToPage } from "./messages";
 
@@ -11,13 +13,13 @@ export class TensorPanel implements vscode.Disposable {
   private readonly panel: vscode.WebviewPanel;
   private readonly subscriptions: vscode.Disposable[];
   private frame: { stop: Stop; id: Promise<number> } | undefined;
-  private stops = 0;
+  private shown = 0;
   private ready = false;
   private behind = false;
 
   constructor(
     extension: vscode.Uri,
-    private readonly following: Following,
+    private readonly stops: Stops,
     private subject: Subject,
     closed: () => void,
     panel?: vscode.WebviewPanel,
@@ -29,8 +31,8 @@ export class TensorPanel implements vscode.Disposable {
     this.panel.webview.options = pageOptions(extension);
     this.panel.iconPath = vscode.Uri.joinPath(extension, "media", "icon.svg");
     this.subscriptions = [
-      following.onDidChange((stop) => this.show(stop)),
-      this.panel.onDidChangeViewState(() => this.behind && this.show(following.current)),
+      stops.onDidChange((stop) => this.show(stop)),
+      this.panel.onDidChangeViewState(() => this.behind && this.show(stops.current)),
       this.panel.webview.onDidReceiveMessage((message: FromPage) => this.hear(message)),
       this.panel.onDidDispose(() => {
         this.dispose();
@@ -62,13 +64,13 @@ export class TensorPanel implements vscode.Disposable {
       return;
     }
     if (!stop) {
-      this.tell({ kind: this.following.sessions.length ? "running" : "ended" });
+      this.tell({ kind: this.stops.sessions.length ? "running" : "ended" });
       return;
     }
-    this.stops += 1;
-    const number = this.stops;
+    this.shown += 1;
+    const number = this.shown;
     void stop.where().then((place) => {
-      if (place && number === this.stops && this.following.current === stop) {
+      if (place && number === this.shown && this.stops.current === stop) {
         const where = `${place.programName}, run ${place.run}`;
         this.tell({ kind: "stopped", stop: number, where, subject: this.subject });
       }
@@ -79,7 +81,7 @@ export class TensorPanel implements vscode.Disposable {
     switch (message.kind) {
       case "ready":
         this.ready = true;
-        this.show(this.following.current);
+        this.show(this.stops.current);
         break;
       case "query":
         void this.answer(message.id, message.query);
@@ -103,7 +105,7 @@ export class TensorPanel implements vscode.Disposable {
     this.subject = subject;
     const { expression, against } = subject;
     this.panel.title = against ? `${expression} − ${against}` : expression;
-    this.show(this.following.current);
+    this.show(this.stops.current);
   }
 
   private async answer(id: number, query: Query): Promise<void> {
@@ -119,7 +121,7 @@ export class TensorPanel implements vscode.Disposable {
 
   /** In the frame of the op at which the thread that the user looks at stands. */
   private async ask<T>(command: string, more: object): Promise<T> {
-    const stop = this.following.current;
+    const stop = this.stops.current;
     if (!stop) {
       throw new Error("Nothing is stopped: pause first.");
     }
@@ -138,7 +140,7 @@ export class TensorPanel implements vscode.Disposable {
 
   private async save(): Promise<void> {
     const name = `${this.expression.replace(/[^\w.-]+/g, "_")}.npy`;
-    const folder = this.following.current?.session.workspaceFolder?.uri;
+    const folder = this.stops.current?.session.workspaceFolder?.uri;
     const chosen = await vscode.window.showSaveDialog({
       title: `Save ${this.expression}`,
       filters: { "NumPy arrays": ["npy"] },

@@ -1,4 +1,4 @@
-/** As much of the `vscode` module as the unit tests' subjects use; state is set by the tests. */
+// A stand-in for the module `vscode`: the parts that the unit tests need; the tests set its state.
 
 export const state = {
   settings: {} as Record<string, string>,

@@ -1,12 +1,14 @@
+// The choice of colours in the graph view, with its legend.
+
 import type { Op, Statistics } from "../../protocol";
-import { Colouring, inWords, type Kind, KINDS, LEVELS, type Tint } from "../colouring";
+import { ColourScale, inWords, type Kind, KINDS, LEVELS, type Tint } from "../colourScale";
 
 const WAITING = "…";
 
 /** What a tap says of the ops, the choice of what to colour by, and its legend. */
 export class Colours {
   private readonly known = new Map<number, Map<string, Statistics>>();
-  private colouring: Colouring | undefined;
+  private current: ColourScale | undefined;
   // Why there are no statistics.
   private problem = WAITING;
 
@@ -52,7 +54,7 @@ export class Colours {
 
   tint(op: Op): Tint | undefined {
     const known = this.known.get(op.id);
-    return known && this.colouring?.tint(op, [...known.values()]);
+    return known && this.current?.tint(op, [...known.values()]);
   }
 
   words(op: Op): string {
@@ -63,22 +65,22 @@ export class Colours {
   private scale(): void {
     const { by, legend } = this;
     const all = [...this.known.values()].flatMap((of) => [...of.values()]);
-    this.colouring = by ? Colouring.of(by, all) : undefined;
+    this.current = by ? ColourScale.of(by, all) : undefined;
     legend.hidden = !by;
-    legend.title = this.colouring?.logarithmic ? "The scale is logarithmic." : "";
-    if (!this.colouring) {
+    legend.title = this.current?.logarithmic ? "The scale is logarithmic." : "";
+    if (!this.current) {
       return;
     }
     if (this.problem || all.length === 0) {
       legend.replaceChildren(this.problem || "no statistics yet: they come as ops run");
       return;
     }
-    const [low, high] = this.colouring.ends;
+    const [low, high] = this.current.ends;
     const swatches = by === "bad" ? ["none", "bad"] : steps(by === "mean");
     const bar = document.createElement("span");
     bar.className = "bar";
     bar.append(...swatches.map(swatch));
-    const words = by === "bad" ? ["finite", "NaN/Inf"] : [low, `${high}${this.colouring.logarithmic ? " (log)" : ""}`];
+    const words = by === "bad" ? ["finite", "NaN/Inf"] : [low, `${high}${this.current.logarithmic ? " (log)" : ""}`];
     legend.replaceChildren(words[0] ?? "", bar, words[1] ?? "");
   }
 }

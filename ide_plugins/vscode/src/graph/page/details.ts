@@ -1,3 +1,5 @@
+// The details of one op, below the graph.
+
 import type { Op, Value } from "../../protocol";
 
 interface Known {

@@ -1,14 +1,16 @@
+// The graph view's page: its state, and what mouse, keys and messages do.
+
 import type { Graph, Op, Value } from "../../protocol";
 import { type Box, hiddenBy, layOut, type Layout } from "../layout";
-import type { FromPage, Kept, ToPage } from "../messages";
+import type { FromPage, PageState, ToPage } from "../messages";
 import { Colours } from "./colours";
 import { describe } from "./details";
-import { Drawing, type View } from "./drawing";
+import { Scene, type View } from "./scene";
 
 declare function acquireVsCodeApi(): {
   postMessage(message: FromPage): void;
-  getState(): Kept | undefined;
-  setState(kept: Kept): void;
+  getState(): PageState | undefined;
+  setState(state: PageState): void;
 };
 
 const vscode = acquireVsCodeApi();
@@ -23,7 +25,7 @@ const MANY_OPS = 400;
 const [SMALLEST, LARGEST] = [0.003, 3];
 const SETTLED_MS = 150;
 
-const drawing = new Drawing(svg);
+const scene = new Scene(svg);
 const colours = new Colours(byId("colour"), byId("legend"), (colour) => {
   vscode.setState({ ...vscode.getState(), colour });
   vscode.postMessage({ type: "colour", by: colour });
@@ -31,7 +33,7 @@ const colours = new Colours(byId("colour"), byId("legend"), (colour) => {
 });
 const view: View = { x: 0, y: 0, scale: 1 };
 let graph: Graph | undefined;
-let layout: Layout = layOut({ ops: [], blocks: [] } as unknown as Graph, new Set());
+let layout: Layout = layOut({ ops: [], blocks: [], edges: [] } as unknown as Graph, new Set());
 let boxes = new Map<number, Box>();
 let folded = new Set<number>();
 let current: readonly number[] = [];
@@ -96,7 +98,7 @@ function arrange(): void {
   if (graph) {
     layout = layOut(graph, folded);
     boxes = new Map(layout.boxes.map((box) => [box.op.id, box]));
-    drawing.show(layout);
+    scene.show(layout);
     byId("fold").textContent = folded.size > 0 ? "Unfold blocks" : "Fold blocks";
     render();
   }
@@ -120,7 +122,7 @@ function render(ask = true): void {
 }
 
 function update(): Box[] {
-  const inView = drawing.update(view, {
+  const inView = scene.update(view, {
     current: new Set(current.slice(0, 1)),
     selected,
     found: new Set(found.map((op) => op.id)),

@@ -1,3 +1,5 @@
+// The canvas of coloured cells, with its cursor and the legend of its colours.
+
 import { type Colour, extent, type Scale } from "./colours";
 import { make, number } from "./dom";
 

@@ -1,3 +1,5 @@
+// Colours of numbers in a heat map.
+
 export type Colour = readonly [number, number, number];
 
 // From dark to light, for values of one sign; through white at zero for both.

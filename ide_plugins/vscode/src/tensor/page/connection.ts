@@ -1,3 +1,5 @@
+// The messages that the page of a tensor view sends and receives.
+
 import type { FromPage, Query, Subject, ToPage } from "../messages";
 
 declare function acquireVsCodeApi(): {

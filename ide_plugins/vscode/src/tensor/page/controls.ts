@@ -1,3 +1,5 @@
+// The controls that choose a slice: two axes, and an index for each of the others.
+
 import { make } from "./dom";
 import type { Plane } from "./plane";
 

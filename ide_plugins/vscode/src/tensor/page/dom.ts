@@ -1,3 +1,5 @@
+// HTML elements, and numbers and sizes as text.
+
 type Child = Node | string;
 
 /** An element with its attributes and what is in it. */

@@ -1,3 +1,5 @@
+// The statistics and the histogram of a tensor.
+
 import type { Figures, Histogram, Summary } from "../messages";
 import { make, number } from "./dom";
 

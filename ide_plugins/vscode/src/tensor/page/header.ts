@@ -1,3 +1,5 @@
+// The top of the page: expression, state and buttons.
+
 import type { Subject } from "../messages";
 import { tell } from "./connection";
 import { make } from "./dom";

@@ -1,3 +1,5 @@
+// The start of the tensor view's page.
+
 import { listen, tell } from "./connection";
 import { View } from "./view";
 

@@ -1,4 +1,4 @@
-/** Tensors that look like pictures, by their shape. */
+/** Pictures: tensors that look like one by their shape. */
 export interface Layout {
   readonly rows: number;
   readonly columns: number;

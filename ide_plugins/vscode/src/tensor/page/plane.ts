@@ -1,4 +1,4 @@
-/** Two axes along which a slice lies, and an index for each of the others. */
+/** A plane of a tensor: two axes along which a slice lies, and an index for each of the others. */
 export interface Plane {
   readonly rows: number | undefined;
   readonly columns: number | undefined;

@@ -1,3 +1,5 @@
+// The table of values, which fetches the part that is in view.
+
 import type { Slice } from "../messages";
 import { make } from "./dom";
 

@@ -1,3 +1,5 @@
+// The tabs: heat map, image, values.
+
 import { make } from "./dom";
 
 export type Tab = "heat" | "picture" | "values";

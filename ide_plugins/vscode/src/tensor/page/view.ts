@@ -1,3 +1,5 @@
+// The whole page of a tensor view.
+
 import type { Figures, Slice, Subject, ToPage } from "../messages";
 import { Cells, legend, type Place, scaleRange } from "./cells";
 import { type Colour, extent, NAN, Scale } from "./colours";
@@ -6,7 +8,7 @@ import { controls } from "./controls";
 import { bytes, every, make, number } from "./dom";
 import { histogram, statistics } from "./figures";
 import { Header } from "./header";
-import { decode, difference, keep, type Kept } from "./kept";
+import { decode, difference, type DrawnSlice, keep } from "./drawnSlice";
 import { brightness, type Layout, pictureLayout } from "./picture";
 import { copiable, firstPlane, indexOf, type Plane, planeThrough } from "./plane";
 import { Table } from "./table";
@@ -36,8 +38,8 @@ export class View {
   private plane: Plane | undefined;
   private tab: Tab = "heat";
   private previous = false;
-  private now: Kept | undefined;
-  private before: Kept | undefined;
+  private now: DrawnSlice | undefined;
+  private before: DrawnSlice | undefined;
   private figuresBefore: Figures | undefined;
   private channels: readonly Float32Array[] = [];
   private round = 0;
@@ -216,7 +218,7 @@ export class View {
   }
 
   /** The same part at the previous stop. */
-  private get comparable(): Kept | undefined {
+  private get comparable(): DrawnSlice | undefined {
     return this.before?.key === this.now?.key ? this.before : undefined;
   }
 
@@ -287,7 +289,7 @@ export class View {
     this.readout.textContent = about;
   }
 
-  private drawPicture(now: Kept, figures: Figures, room: { width: number; height: number }): void {
+  private drawPicture(now: DrawnSlice, figures: Figures, room: { width: number; height: number }): void {
     const [low, high] = brightness(figures.dtype, figures.summary.min, figures.summary.max);
     const scale = Scale.grey(low, high);
     const [red, green, blue] = this.channels;
@@ -313,7 +315,7 @@ export class View {
   }
 
   /** What one must know of the picture. */
-  private note(now: Kept): string {
+  private note(now: DrawnSlice): string {
     const { rowStep, columnStep, rows, columns } = now.slice;
     if (!rows || !columns) {
       return "no elements";

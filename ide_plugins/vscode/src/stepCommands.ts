@@ -1,6 +1,8 @@
+// The commands that step by ops.
+
 import * as vscode from "vscode";
 
-import type { Following } from "./following";
+import type { Stops } from "./stops";
 
 /** By command, how the adapter is to go on. Editors themselves step by lines only. */
 const STEPS = {
@@ -10,14 +12,14 @@ const STEPS = {
   "opstep.nextIteration": "iteration",
 };
 
-export function registerSteps(following: Following): vscode.Disposable[] {
+export function registerSteps(stops: Stops): vscode.Disposable[] {
   return Object.entries(STEPS).map(([command, mode]) =>
-    vscode.commands.registerCommand(command, () => step(following, mode)),
+    vscode.commands.registerCommand(command, () => step(stops, mode)),
   );
 }
 
-async function step(following: Following, mode: string): Promise<void> {
-  const stop = following.current;
+async function step(stops: Stops, mode: string): Promise<void> {
+  const stop = stops.current;
   if (!stop) {
     await vscode.window.showErrorMessage("No opstep session is stopped: pause it first.");
     return;
@@ -26,7 +28,7 @@ async function step(following: Following, mode: string): Promise<void> {
     await stop.session.customRequest("opstepResume", { threadId: stop.threadId, mode });
   } catch (error) {
     // A key that repeats faster than ops run finds the thread running: the next press counts.
-    if (following.current === stop) {
+    if (stops.current === stop) {
       await vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
     }
   }

@@ -1,3 +1,5 @@
+// The stops of all opstep sessions, and the one that the user looks at.
+
 import * as vscode from "vscode";
 
 import type { Place, Value } from "./protocol";
@@ -37,9 +39,9 @@ const STEP_MS = 150;
 
 const GOING_ON = new Set(["continue", "next", "stepIn", "stepOut"]);
 
-/** Which stop the user looks at, in whichever opstep session is active. */
-export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disposable {
-  private readonly stops = new Map<vscode.DebugSession, Map<number, Stop>>();
+/** The stops of all opstep sessions; `current` is the one that the user looks at. */
+export class Stops implements vscode.DebugAdapterTrackerFactory, vscode.Disposable {
+  private readonly bySession = new Map<vscode.DebugSession, Map<number, Stop>>();
   private readonly subscriptions: vscode.Disposable[];
   private readonly changed = new vscode.EventEmitter<Stop | undefined>();
   private readonly compiled = new vscode.EventEmitter<vscode.DebugSession>();
@@ -56,7 +58,7 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
     this.subscriptions = [
       vscode.debug.registerDebugAdapterTrackerFactory(type, this),
       vscode.debug.onDidChangeActiveStackItem((item) => {
-        const chosen = item && this.stops.get(item.session)?.get(item.threadId);
+        const chosen = item && this.bySession.get(item.session)?.get(item.threadId);
         if (chosen) {
           this.look(chosen);
         }
@@ -78,11 +80,11 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
 
   /** Sessions that run, the oldest first. */
   get sessions(): vscode.DebugSession[] {
-    return [...this.stops.keys()];
+    return [...this.bySession.keys()];
   }
 
   createDebugAdapterTracker(session: vscode.DebugSession): vscode.DebugAdapterTracker {
-    this.stops.set(session, new Map());
+    this.bySession.set(session, new Map());
     // By number, the requests under way that let a thread go on, and which one.
     const asked = new Map<number, number>();
     return {
@@ -115,7 +117,7 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
   }
 
   private hear(session: vscode.DebugSession, message: Message): void {
-    const stops = this.stops.get(session);
+    const stops = this.bySession.get(session);
     const threadId = message.body?.threadId;
     if (!stops) {
       return;
@@ -132,7 +134,7 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
   }
 
   private goOn(session: vscode.DebugSession, threadId: number | undefined): void {
-    const stops = this.stops.get(session);
+    const stops = this.bySession.get(session);
     if (threadId !== undefined && stops?.delete(threadId)) {
       if (this.stop?.session === session && this.stop.threadId === threadId) {
         this.look([...stops.values()].pop());
@@ -141,7 +143,7 @@ export class Following implements vscode.DebugAdapterTrackerFactory, vscode.Disp
   }
 
   private end(session: vscode.DebugSession): void {
-    if (this.stops.delete(session)) {
+    if (this.bySession.delete(session)) {
       if (this.stop?.session === session) {
         this.look(undefined);
       }

@@ -1,7 +1,9 @@
+// Unit tests of the colour scale.
+
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Colouring, inWords, type Kind, LEVELS } from "../src/graph/colouring";
+import { ColourScale, inWords, type Kind, LEVELS } from "../src/graph/colourScale";
 import type { Op, Statistics } from "../src/protocol";
 
 const OP = { id: 1, name: "fc", type: "matmul", outputs: [{ variable: "y", type: "" }, { variable: "z", type: "" }] };
@@ -13,14 +15,14 @@ function told(more: Partial<Statistics>): Statistics {
 
 function tint(kind: Kind, of: Partial<Statistics>, others: Partial<Statistics>[] = []) {
   const all = [of, ...others].map(told);
-  return Colouring.of(kind, all).tint(OP as unknown as Op, [told(of)]);
+  return ColourScale.of(kind, all).tint(OP as unknown as Op, [told(of)]);
 }
 
 test("figures that are close have equal steps, those that are not have equal ratios", () => {
-  const near = Colouring.of("std", [told({ std: 1 }), told({ std: 4 })]);
+  const near = ColourScale.of("std", [told({ std: 1 }), told({ std: 4 })]);
   assert.ok(!near.logarithmic);
   assert.deepEqual([near.part(0), near.part(1), near.part(4)], [0, 0.25, 1]);
-  const far = Colouring.of("l2", [told({ l2: 0.001 }), told({ l2: 1000 }), told({ l2: 0 })]);
+  const far = ColourScale.of("l2", [told({ l2: 0.001 }), told({ l2: 1000 }), told({ l2: 0 })]);
   assert.ok(far.logarithmic);
   const parts = [0.001, 1, 1000].map((value) => far.part(value)?.toFixed(6));
   assert.deepEqual(parts, ["0.000000", "0.500000", "1.000000"]);
@@ -33,14 +35,14 @@ test("a mean has two sides", () => {
   assert.deepEqual([tint("mean", { mean: -2 }, others).level, tint("mean", { mean: -2 }, others).below], [LEVELS, true]);
   assert.equal(tint("mean", { mean: 0.5 }, others).level, 2);
   assert.equal(tint("mean", { mean: 0.5 }, others).below, false);
-  assert.deepEqual(Colouring.of("mean", [told({ mean: -2 })]).ends, ["-2", "2"]);
+  assert.deepEqual(ColourScale.of("mean", [told({ mean: -2 })]).ends, ["-2", "2"]);
 });
 
 test("what is not finite stands out whatever the colours are of, and has no level without a figure", () => {
   const nothing = told({ nan: 4, inf: 6 });
   const { mean, std, l2, min, max, ...bad } = nothing;
   void [mean, std, l2, min, max];
-  const made = Colouring.of("std", [bad]).tint(OP as unknown as Op, [bad]);
+  const made = ColourScale.of("std", [bad]).tint(OP as unknown as Op, [bad]);
   assert.deepEqual([made.level, made.bad, made.text], [0, "4 NaN", "4 NaN"]);
   assert.equal(tint("l2", { inf: 2, l2: 5 }).bad, "2 Inf");
   assert.equal(tint("bad", {}).text, "finite");
@@ -49,12 +51,12 @@ test("what is not finite stands out whatever the colours are of, and has no leve
 
 test("the share of zeros has a scale that does not depend on the others", () => {
   assert.deepEqual([tint("zeros", { zeros: 5 }).level, tint("zeros", { zeros: 5 }).text], [LEVELS / 2, "zeros 50 %"]);
-  assert.deepEqual(Colouring.of("zeros", []).ends, ["0 %", "100 %"]);
+  assert.deepEqual(ColourScale.of("zeros", []).ends, ["0 %", "100 %"]);
 });
 
 test("the first output stands for an op; words are of all", () => {
   const [y, z] = [told({ variable: "y", l2: 1 }), told({ variable: "z", l2: 9, nan: 1 })];
-  const made = Colouring.of("l2", [y, z]).tint(OP as unknown as Op, [z, y]);
+  const made = ColourScale.of("l2", [y, z]).tint(OP as unknown as Op, [z, y]);
   assert.equal(made.text, "l2 1");
   assert.equal(made.bad, "1 NaN");
   const words = inWords([y, z]).split("\n");
@@ -63,6 +65,6 @@ test("the first output stands for an op; words are of all", () => {
 });
 
 test("nothing is known before the first record", () => {
-  assert.equal(Colouring.of("mean", []).part(undefined), undefined);
-  assert.equal(Colouring.of("mean", []).part(0), 0);
+  assert.equal(ColourScale.of("mean", []).part(undefined), undefined);
+  assert.equal(ColourScale.of("mean", []).part(0), 0);
 });

@@ -1,3 +1,5 @@
+// The message that is shown when a debug server ends unexpectedly.
+
 import * as vscode from "vscode";
 
 interface Message {
@@ -6,7 +8,7 @@ interface Message {
 }
 
 /** Says so when a debug server goes away that nobody sent away: VS Code only ends the session. */
-export class Endings implements vscode.DebugAdapterTrackerFactory {
+export class ExitNotices implements vscode.DebugAdapterTrackerFactory {
   createDebugAdapterTracker(session: vscode.DebugSession): vscode.DebugAdapterTracker {
     let expected = false;
     return {

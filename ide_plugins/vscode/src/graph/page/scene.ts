@@ -1,5 +1,7 @@
+// The SVG of a graph: elements for the part that is in view.
+
 import type { Value } from "../../protocol";
-import type { Box, Edge, Layout } from "../layout";
+import type { Box, Layout, Line } from "../layout";
 import type { Colours } from "./colours";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -24,13 +26,13 @@ export interface Looks {
 }
 
 /** Draws the part of a layout that is in view: what is outside of it has no elements. */
-export class Drawing {
-  private readonly scene = element("g", {});
+export class Scene {
+  private readonly content = element("g", {});
   private readonly frames = element("g", { class: "frames" });
   private readonly edges = element("g", { class: "edges" });
   private readonly boxes = element("g", { class: "boxes" });
   private readonly drawnBoxes = new Map<number, SVGGElement>();
-  private readonly drawnEdges = new Map<Edge, SVGPathElement>();
+  private readonly drawnEdges = new Map<Line, SVGPathElement>();
   private layout: Layout = { boxes: [], frames: [], edges: [], width: 0, height: 0 };
 
   constructor(private readonly svg: SVGSVGElement) {
@@ -46,8 +48,8 @@ export class Drawing {
     marker.append(element("path", { d: "M0 0.5 L8 4 L0 7.5 z" }));
     const definitions = element("defs", {});
     definitions.append(marker);
-    this.scene.append(this.boxes, this.frames, this.edges);
-    svg.append(definitions, this.scene);
+    this.content.append(this.boxes, this.frames, this.edges);
+    svg.append(definitions, this.content);
   }
 
   show(layout: Layout): void {
@@ -75,7 +77,7 @@ export class Drawing {
     const top = -view.y / view.scale - MARGIN;
     const right = left + width / view.scale + 2 * MARGIN;
     const bottom = top + height / view.scale + 2 * MARGIN;
-    this.scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+    this.content.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
     this.svg.classList.toggle("far", view.scale < READABLE);
 
     const inView = this.layout.boxes.filter(
@@ -108,8 +110,8 @@ export class Drawing {
   }
 
   private updateEdges(top: number, bottom: number, left: number, right: number, looks: Looks): void {
-    const chosen = (edge: Edge): boolean => edge.from === looks.selected || edge.to === looks.selected;
-    const wanted = new Set<Edge>();
+    const chosen = (edge: Line): boolean => edge.from === looks.selected || edge.to === looks.selected;
+    const wanted = new Set<Line>();
     for (const edge of this.layout.edges) {
       const [first, last] = [edge.points[0], edge.points.at(-1)];
       if (!first || !last || first.y > bottom || last.y < top || (edge.long && !chosen(edge))) {
@@ -202,7 +204,7 @@ function inPlace(box: Box): boolean {
   return outputs.some((output) => inputs.some((input) => input.variable === output.variable));
 }
 
-function curve(edge: Edge): string {
+function curve(edge: Line): string {
   const [first, ...rest] = edge.points;
   if (!first) {
     return "";

@@ -1,3 +1,5 @@
+// The colour scale of the graph view: from statistics of an op to its colour.
+
 import type { Op, Statistics } from "../protocol";
 
 /** What ops can be coloured by, and how that is called. */
@@ -22,7 +24,7 @@ export interface Tint {
 }
 
 /** A scale over what is known of all ops of a program, so that colours can be compared. */
-export class Colouring {
+export class ColourScale {
   private constructor(
     readonly kind: Kind,
     /** Of magnitudes, for what has a sign. */
@@ -31,9 +33,9 @@ export class Colouring {
     readonly logarithmic: boolean,
   ) {}
 
-  static of(kind: Kind, known: Iterable<Statistics>): Colouring {
+  static of(kind: Kind, known: Iterable<Statistics>): ColourScale {
     if (kind === "zeros" || kind === "bad") {
-      return new Colouring(kind, 0, 1, false);
+      return new ColourScale(kind, 0, 1, false);
     }
     const sizes: number[] = [];
     for (const each of known) {
@@ -45,8 +47,8 @@ export class Colouring {
     const high = sizes.reduce((a, b) => Math.max(a, b), 0);
     const low = Math.max(sizes.reduce((a, b) => Math.min(a, b), high), high / 10 ** DECADES);
     return high > LOGARITHMIC * low
-      ? new Colouring(kind, low, high, true)
-      : new Colouring(kind, 0, high, false);
+      ? new ColourScale(kind, low, high, true)
+      : new ColourScale(kind, 0, high, false);
   }
 
   /** From 0 to 1; undefined where nothing finite is known. */

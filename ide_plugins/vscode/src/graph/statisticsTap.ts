@@ -1,3 +1,5 @@
+// The tap that brings statistics of the ops while a page shows them.
+
 import type * as vscode from "vscode";
 
 import type { Statistics } from "../protocol";
@@ -12,7 +14,7 @@ interface Answer {
 }
 
 /** Has a session keep statistics while a page shows them, and brings what is new. */
-export class Tapping implements vscode.Disposable {
+export class StatisticsTap implements vscode.Disposable {
   private session: vscode.DebugSession | undefined;
   private program = "";
   private since = 0;

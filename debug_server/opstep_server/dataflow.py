@@ -1,14 +1,22 @@
-"""The dataflow of a program: which ops write and read each variable, and drawings of it."""
+"""The dataflow of a program: which ops write and read each variable."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from opstep_server import values
-from opstep_server.cli.output import descriptions
 from opstep_server.debugger import DebuggerError, ProgramRef
 from opstep_server.wire import debug_pb2 as pb
+
+
+class Edge(NamedTuple):
+    """Variables on their way from one op to another one of the same block."""
+
+    maker: int
+    reader: int
+    variables: list[str]
 
 
 class Dataflow:
@@ -58,29 +66,29 @@ class Dataflow:
             op
             for op in self.writers(variable)
             if op.id not in self._readers.get(variable, {})
-            and (reader is None or self._may_share(op, reader))
+            and (reader is None or self.may_share(op, reader))
         ]
         return ours[-1] if ours else None
 
     def sources(self, variable: str, reader: pb.OpInfo) -> list[pb.OpInfo]:
         """The ops above the reader that may have written what it gets, the nearest first."""
-        around = self._around(reader)
+        around = self.around(reader)
         found: list[pb.OpInfo] = []
         for op in reversed(self.writers(variable)):
             if op.listing_line >= reader.listing_line or op.id in around:
                 continue
-            if not self._may_share(op, reader):
+            if not self.may_share(op, reader):
                 continue
-            if any(op.id in self._around(inner) for inner in found):
+            if any(op.id in self.around(inner) for inner in found):
                 continue  # It wrote by an op of its blocks, which may have been skipped.
             found.append(op)
             if op.block == reader.block or op.block in self._blocks(around):
                 break  # That one was not skipped.
         return found
 
-    def _carried(self, variable: str, reader: pb.OpInfo) -> pb.OpInfo | None:
+    def carried(self, variable: str, reader: pb.OpInfo) -> pb.OpInfo | None:
         """What writes it in the iteration before, in a loop around the reader."""
-        inside = {reader.block, *self._blocks(self._around(reader))} - {0}
+        inside = {reader.block, *self._blocks(self.around(reader))} - {0}
         later = [
             op
             for op in self.writers(variable)
@@ -88,7 +96,7 @@ class Dataflow:
         ]
         return later[-1] if later else None
 
-    def _around(self, op: pb.OpInfo) -> set[int]:
+    def around(self, op: pb.OpInfo) -> set[int]:
         """The ops that run the block that the op is in, and those around it."""
         found: set[int] = set()
         block = op.block
@@ -97,77 +105,35 @@ class Dataflow:
             block = self._runs[block].block
         return found
 
-    def _may_share(self, one: pb.OpInfo, other: pb.OpInfo) -> bool:
+    def may_share(self, one: pb.OpInfo, other: pb.OpInfo) -> bool:
         """Whether a name means the same to both: one block is in the other, or the same."""
-        one_sees = {one.block, *self._blocks(self._around(one))}
-        other_sees = {other.block, *self._blocks(self._around(other))}
+        one_sees = {one.block, *self._blocks(self.around(one))}
+        other_sees = {other.block, *self._blocks(self.around(other))}
         return one.block in other_sees or other.block in one_sees
 
     def _blocks(self, ops: set[int]) -> set[int]:
         """Those that the ops are in."""
         return {self._by_id[number].block for number in ops}
 
+    def edges(self) -> list[Edge]:
+        """From the nearest op above; what a block of an op makes comes from that op."""
+        found: dict[tuple[int, int], list[str]] = {}
+        for op in self.ops:
+            for given in op.inputs:
+                maker = self._beside(given.variable, op)
+                if maker is not None:
+                    names = found.setdefault((maker, op.id), [])
+                    if given.variable not in names:
+                        names.append(given.variable)
+        return [Edge(maker, reader, names) for (maker, reader), names in found.items()]
+
+    def _beside(self, variable: str, reader: pb.OpInfo) -> int | None:
+        """The op of the reader's block that makes what it gets, itself or in a block."""
+        for source in self.sources(variable, reader):
+            for number in (source.id, *self.around(source)):
+                if self._by_id[number].block == reader.block:
+                    return number
+        return None
+
     def in_block(self, block: int) -> list[pb.OpInfo]:
         return [op for op in self.ops if op.block == block]
-
-    def describe(self, variable: str) -> str:
-        """`fc_0.out float32[16, 4]`, as far as it is known."""
-        return f"{variable} {self._types[variable]}" if variable in self._types else variable
-
-    def tell(self, op: pb.OpInfo) -> str:
-        at = f", {descriptions.op_place(op)}" if op.stack else ""
-        return f"#{op.id} {op.name} ({op.type}){at}"
-
-    # ---- drawings: lines with branches, the op itself between the two halves ---------------------
-
-    def above(self, op: pb.OpInfo, depth: int) -> Iterator[str]:
-        """What feeds the op: each input stands below what feeds that."""
-        for number, given in enumerate(op.inputs):
-            first = number == 0
-            producer = self.producer(given.variable, op)
-            carried = self._carried(given.variable, op)
-            if producer is not None and depth > 1:
-                for line in self.above(producer, depth - 1):
-                    yield ("   " if first else "│  ") + line
-            text = f"{given.slot} = {self.describe(given.variable)}"
-            if producer is not None:
-                text += f" ← {self.tell(producer)}"
-            if carried is not None:
-                text += f"; then {self.tell(carried)}, in the iteration before"
-            yield ("┌─ " if first else "├─ ") + text
-
-    def below(self, op: pb.OpInfo, depth: int) -> Iterator[str]:
-        """What the op makes, and who uses it."""
-        for number, made in enumerate(op.outputs, 1):
-            last = number == len(op.outputs)
-            yield ("└─ " if last else "├─ ") + self.describe(made.name)
-            for line in self.uses(made.name, depth, op):
-                yield ("   " if last else "│  ") + line
-
-    def uses(self, variable: str, depth: int, by: pb.OpInfo | None = None) -> Iterator[str]:
-        """Who reads what the op wrote into the variable."""
-        readers = [
-            (op, slots, again)
-            for op, slots in self.readers(variable)
-            if op != by and (again := self._reach(variable, by, op)) is not None
-        ]
-        for number, (op, slots, again) in enumerate(readers, 1):
-            last = number == len(readers)
-            yield f"{'└─ ' if last else '├─ '}{', '.join(slots)} of {self.tell(op)}{again}"
-            if depth > 1:
-                for line in self.below(op, depth - 1):
-                    yield ("   " if last else "│  ") + line
-
-    def _reach(self, variable: str, writer: pb.OpInfo | None, reader: pb.OpInfo) -> str | None:
-        """When the reader gets what the writer wrote; None: never."""
-        sources = self.sources(variable, reader)
-        if writer is None:
-            return "" if not sources else None
-        if writer in sources:
-            return ""
-        if writer == self._carried(variable, reader):
-            return ", in the next iteration"
-        if sources or not self._may_share(writer, reader):
-            return None
-        # An op that runs the writer's block and takes what it made.
-        return "" if reader.id in self._around(writer) else ", in the next run"
