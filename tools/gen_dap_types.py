@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SCHEMA = ROOT / "tests" / "dap" / "debugProtocol.json"
+SCHEMA = ROOT / "tests" / "harness" / "debugProtocol.json"
 TYPES = ROOT / "debug_server" / "opstep_server" / "dap" / "protocol" / "types.py"
 
 Json = dict[str, Any]

@@ -66,8 +66,8 @@ def find_the_nan() -> str:
 
 def full_screen() -> str:
     """The same place in the full screen."""
-    sys.path[:0] = [str(ROOT / "tests" / "server"), str(ROOT / "tests")]
-    from at_terminal import terminal
+    sys.path.insert(0, str(ROOT / "tests"))
+    from harness.terminal import terminal
 
     columns, rows = 130, 36
     with (
@@ -94,9 +94,9 @@ def full_screen() -> str:
 
 def log_view() -> str:
     """A tap log, and one of its sources."""
-    sys.path[:0] = [str(ROOT / "tests" / "server"), str(ROOT / "tests")]
-    from at_terminal import terminal
-    from fake_log import network
+    sys.path.insert(0, str(ROOT / "tests"))
+    from harness.log_folder import network
+    from harness.terminal import terminal
 
     columns, rows = 130, 18
     with tempfile.TemporaryDirectory() as folder:

@@ -8,51 +8,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from test_hub import shared, until
 
-from harness.patience import SECONDS
+from harness.patience import SECONDS, until_async as until
 from harness.scripted_executor import ScriptedExecutor
+from harness.shared_hub import Stream, shared
 from opstep_server import connection, guests
 from opstep_server.access import Address
 from opstep_server.debugger import Debugger
 from opstep_server.guests import Guests
 from opstep_server.hub import Hub
 from opstep_server.wire import debug_pb2 as pb
-
-
-class Stream:
-    """A guest's, whose debugger is the test."""
-
-    def __init__(self, guests: Guests, name: str = "a guest") -> None:
-        self.told: list[pb.FromExecutor] = []
-        self.reads = asyncio.Event()
-        self.reads.set()
-        self._said: asyncio.Queue[object] = asyncio.Queue()
-        self.visit = asyncio.create_task(guests.visit(name, self))
-
-    async def read(self) -> object:
-        return await self._said.get()
-
-    async def write(self, message: pb.FromExecutor) -> None:
-        await self.reads.wait()
-        self.told.append(message)
-
-    def say(self, **message: Any) -> None:
-        self._said.put_nowait(pb.ToExecutor(**message))
-
-    def leave(self) -> None:
-        self._said.put_nowait(None)
-
-    def of(self, kind: str) -> list[Any]:
-        return [getattr(m, kind) for m in self.told if m.WhichOneof("message") == kind]
-
-    async def welcome(self, *patterns: str) -> None:
-        """Comes in, with breakpoints numbered from 1."""
-        await until(lambda: self.of("hello"))
-        wanted = [pb.Breakpoint(id=id, pattern=p) for id, p in enumerate(patterns, 1)]
-        self.say(welcome=pb.Welcome(breakpoints=pb.SetBreakpoints(breakpoints=wanted)))
-        self.say(command=pb.Command(id=1, set_presence=pb.SetPresence(present=True)))
-        await until(lambda: self.of("reply"))
 
 
 @contextlib.asynccontextmanager

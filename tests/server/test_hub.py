@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 from harness.patience import SECONDS, until_async as until
 from harness.scripted_executor import ScriptedExecutor, op
-from opstep_server.access import Address, Endpoint
+from harness.shared_hub import shared
 from opstep_server.debugger import (
     BreakpointSpec,
     Debugger,
@@ -21,16 +19,6 @@ from opstep_server.debugger import (
     ThreadStarted,
 )
 from opstep_server.hub import Hub
-
-
-@contextlib.asynccontextmanager
-async def shared(path: Any) -> AsyncIterator[tuple[Hub, str]]:
-    hub = Hub()
-    address = await hub.server.open(Endpoint(Address(path=f"{path}/socket")))
-    try:
-        yield hub, address
-    finally:
-        await hub.close()
 
 
 class User:

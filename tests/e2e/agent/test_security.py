@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from harness import dap_client
+from harness.certificates import make_certificate
 from harness.processes import OPSTEP, PROGRAMS, SECONDS, Client, Script, Server, attach, connect
 from opstep_server.wire import debug_pb2 as pb
 
@@ -280,16 +281,6 @@ def test_an_executor_with_the_wrong_token_says_so_and_runs(tmp_path: Path) -> No
 
 
 # ---- TLS -----------------------------------------------------------------------------------------
-
-
-def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    key, cert = folder / f"{name}-key.pem", folder / f"{name}.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    words += ["-keyout", str(key), "-out", str(cert)]
-    subprocess.run(words, check=True, capture_output=True)
-    key.chmod(0o600)
-    return cert, key
 
 
 def test_with_tls_and_token_from_end_to_end(tmp_path: Path) -> None:

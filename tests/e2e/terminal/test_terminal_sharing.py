@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_security import make_certificate
 
+from harness.certificates import make_certificate
 from harness.piped_terminal import Terminal
 from harness.processes import OPSTEP, SECONDS, Script, Server
 

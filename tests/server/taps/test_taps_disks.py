@@ -8,10 +8,10 @@ import os
 import threading
 from pathlib import Path
 
-from test_hub import until
 from test_taps_hub import TOML
 from test_taps_reports import executor, status
 
+from harness.patience import until_async as until
 from opstep_server.taps.tap_reports import TapReports
 from opstep_server.taps.watched_file import WatchedFile
 

@@ -7,10 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from test_guests import Stream
-from test_hub import shared, until
-
+from harness.patience import until_async as until
 from harness.scripted_executor import ScriptedExecutor
+from harness.shared_hub import Stream, shared
 from harness.tap_records import records, source
 from opstep_server import access
 from opstep_server.debugger import Debugger

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from test_hub import shared, until
 from test_taps_hub import TOML, Tapped, lines, settings
 
+from harness.patience import until_async as until
+from harness.shared_hub import shared
 from harness.tap_records import records, source
 from opstep_server import hub as hubs
 from opstep_server.debugger import Debugger
