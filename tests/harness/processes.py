@@ -15,10 +15,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness import PROGRAMS, dap_client
+from harness import PROGRAMS, TESTS, dap_client
 from harness.patience import SECONDS, wait_until as wait_until
 
 OPSTEP = (sys.executable, "-m", "opstep_server")
+
+
+def run_file(path: str, *words: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
+    """Runs a test's own file as a script: what crashes there is only that process."""
+    return subprocess.run(
+        [sys.executable, path, *words],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
 
 
 class Script:

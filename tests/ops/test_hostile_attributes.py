@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import resource
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import opstep
+from harness.processes import run_file
 from harness.samples import Case, cases
 from opstep import layers, ops
 
@@ -113,9 +113,7 @@ def main() -> None:
 
 
 def test_hostile_attributes() -> None:
-    done = subprocess.run(
-        [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS
-    )
+    done = run_file(__file__, seconds=SECONDS)
     # The last line says what it was at.
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 

@@ -6,7 +6,6 @@ process of its own does it, so that a crash is seen as one.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import opstep
+from harness.processes import run_file
 from harness.samples import Case, cases
 from opstep import layers, ops
 from opstep_server.wire import program_pb2
@@ -120,9 +120,7 @@ def _plain(case: Case) -> bool:
 
 
 def test_hostile_gradients() -> None:
-    done = subprocess.run(
-        [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS
-    )
+    done = run_file(__file__, seconds=SECONDS)
     # The last line says what it was at.
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 

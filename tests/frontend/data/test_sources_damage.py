@@ -5,11 +5,9 @@ no memory for sizes out of nowhere. Checksums must find whatever they guard.
 from __future__ import annotations
 
 import io
-import os
 import random
 import resource
 import struct
-import subprocess
 import sys
 import zipfile
 import zlib
@@ -21,7 +19,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harness import TESTS, png_files as images
+from harness import png_files as images
+from harness.processes import run_file
 from opstep import Error, _core
 
 CASES = 1500
@@ -133,9 +132,7 @@ def attempt_all(name: str, folder: Path, cases: int) -> tuple[int, int]:
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_files(tmp_path: Path, name: str) -> None:
     """In a process of its own with little memory: a crash is one of that process."""
-    command = [sys.executable, __file__, name, str(tmp_path), str(CASES)]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = run_file(__file__, name, str(tmp_path), str(CASES))
     assert done.returncode == 0, done.stderr[-3000:]
     refused, read = map(int, done.stdout.split())
     assert refused > 0 and read > 0

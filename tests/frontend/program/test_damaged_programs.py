@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import sys
 
 import numpy as np
 
 import opstep
+from harness.processes import run_file
 from opstep import layers, ops
 
 FEED = {"x": np.ones((3, 4, 2), np.float32), "c": np.array([True, False, True, False])}
@@ -103,8 +103,7 @@ def main() -> None:
 
 
 def test_damaged_programs_are_refused_or_run() -> None:
-    command = [sys.executable, __file__, "0", str(TRIES)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = run_file(__file__, "0", str(TRIES), seconds=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
