@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """What one program has of another one that it was made from."""
+    """The part of another program in a program that was made from it."""
 
     limit: float
     """Ops with ids from here on were made later."""
@@ -63,7 +63,7 @@ def names_in(program: Program, items: Any, what: str) -> list[str]:
 
 def name_in(program: Program, item: Any, what: str) -> str:
     """The name of a variable of the program, given as such, by name, or as that of the program
-    that this one was made from; `what` begins the sentence if it is none."""
+    that this one was made from; `what` begins the sentence if it is not."""
     if isinstance(item, str):
         return item
     if isinstance(item, Variable):

@@ -146,7 +146,7 @@ CASES = [
     Case("none yet", lambda t: t.sgd.step(Net().parameters()), "step was given no parameters"),
     Case("step(layer)", lambda t: t.sgd.step(t.net), "say model.parameters()"),
     Case("step(arrays)", lambda t: t.sgd.step([X]), "step takes parameters, not ndarray"),
-    Case("fc alone", lambda t: layers.fc(t.x, 3), "'fc.w' would be made anew at each call"),
+    Case("fc alone", lambda t: layers.fc(t.x, 3), "'fc.w' would be made again at each call"),
     Case("an array", lambda t: t.net(X), "[fc] takes a value, not ndarray: make it one with"),
     Case("other sizes", lambda t: t.other_sizes(), "its inputs must keep their sizes"),
     Case("no forward", lambda t: Empty()(t.x), "Empty has no forward(): define what the layer"),

@@ -84,7 +84,7 @@ def test_offsets_are_checked() -> None:
     [
         ([1, 2], "sequence 0 is 1: it must be a list of rows"),
         (3, "the value is 3: it must be a list of sequences"),
-        ([[1, [2]]], "sequence 0 is no list of numbers, or of rows of one shape"),
+        ([[1, [2]]], "sequence 0 is not a list of numbers or rows of one shape"),
         ([[[1, 2]], [[3]]], "a sequence has rows of shape [1], another one of [2]: all must be"),
     ],
 )
