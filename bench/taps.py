@@ -1,8 +1,8 @@
-"""What taps cost a training step, beside PyTorch hooks that compute and write the same statistics.
+"""The cost of taps in a training step, beside PyTorch hooks that write the same statistics.
 
-The step runs in this process; `opstep collect` is another one and writes TensorBoard files. What a
-run pays that no tap is due in, or whose taps are disabled, is too little to be seen in the noise of
-whole steps: it is measured on a program of as many empty ops.
+The step runs in this process; `opstep collect` is another process and writes TensorBoard files. The
+cost of a run in which no tap is due, or whose taps are disabled, is lost in the noise of whole
+steps: it is measured on a program with the same number of empty ops.
 """
 
 from __future__ import annotations
