@@ -1,4 +1,4 @@
-"""Asks the server again and again from a process of its own, and reports how fast it answers.
+"""Asks the server again and again from another process, and reports how fast it answers.
 
     python load.py ADDRESS [--seconds 5]
 

@@ -1,4 +1,4 @@
-"""Which program is being built: defaults, `program_guard` and `name_scope`, for each thread."""
+"""The program that is being built: defaults, `program_guard` and `name_scope`, per thread."""
 
 from __future__ import annotations
 

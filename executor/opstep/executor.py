@@ -255,7 +255,7 @@ def _name(item: str | Variable) -> str:
 
 
 def _arrays(program: Program, name: str, value: Any) -> dict[str, np.ndarray]:
-    """What to feed for a variable: of a ragged one, its companions too."""
+    """The arrays to feed for a variable, with the companions of a ragged one."""
     if program._core.offsets_of([name]):
         return ragged.feeds(program, name, value)
     return {name: _array(program, name, value)}

@@ -20,7 +20,7 @@ _FEW = 1024
 
 
 def index(x: Any, key: Any) -> Any:
-    """What `x[key]` means, as in NumPy. A variable of integers takes rows."""
+    """The value of `x[key]`, as in NumPy. A variable of integers takes rows."""
     if isinstance(key, Operators):
         if isinstance(key, Variable) != isinstance(x, Variable):
             raise _error(x, "a runtime value and a variable of a program do not go together")

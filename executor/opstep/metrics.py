@@ -11,7 +11,7 @@ from opstep.show.tables import facts_table
 
 
 class Metric:
-    """What all measures share: `append`, `value` and `reset`."""
+    """The base of all measures: `append`, `value` and `reset`."""
 
     @property
     def value(self) -> Any:
@@ -35,7 +35,7 @@ class Metric:
             return f"<{type(self).__name__} without a value yet>"
 
     def _facts(self) -> dict[str, Any]:
-        """What a notebook shows."""
+        """The facts that a notebook shows."""
         return {"value": self.value}
 
     def _repr_html_(self) -> str:

@@ -86,7 +86,7 @@ class OpFunction(_core.OpFunction):
         return len(needed) == 1 and not required and len(self._outputs) == 1
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        # What _core.OpFunction does not do by itself: it runs an op at once.
+        # The calls that _core.OpFunction does not handle: it runs an op at once.
         if len(args) > len(self._inputs):
             takes = ", ".join(self._inputs) or "none"
             raise self._error(f"takes the inputs {takes}, but {len(args)} were given")

@@ -50,7 +50,7 @@ def _values(parameters: Any) -> list[Value]:
 
 
 class Optimizer:
-    """What all optimizers share; a subclass says how one parameter is changed.
+    """The base of all optimizers; a subclass defines how one parameter is changed.
 
     `learning_rate` is a number, a schedule of `opstep.lr` or a variable with one element that the
     program computes otherwise; `grad_clip` is one of `opstep.clipping`. A parameter's
@@ -200,7 +200,7 @@ class Optimizer:
 
 
 class _Step:
-    """What the updates of one training step share."""
+    """The values that the updates of one training step share."""
 
     def __init__(self, optimizer: Optimizer, main: Any) -> None:
         self.main = main

@@ -1,4 +1,4 @@
-"""Origins of programs: may a variable of one program name a variable of another one?
+"""Origins of programs: may a variable of one program name a variable of another program?
 
 Names are given by each program on its own, so that two programs have a 'fc_0.out' each. A variable
 names the same thing in a clone or a part of its program, if the clone was made after it, in the
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 
 def own_origin(program: Program) -> dict[int, Origin]:
-    """Of a program that was not made from others."""
+    """The origin of a program that was not made from others."""
     return {program._serial: Origin(math.inf, frozenset())}
 
 

@@ -25,7 +25,7 @@ Slot = Variable | str | Sequence[Variable | str]
 
 _numbers = itertools.count()
 _serials = itertools.count()
-# protobuf reads no more.
+# protobuf does not read larger messages.
 _FILE_LIMIT = 2**31 - 1
 
 

@@ -62,7 +62,7 @@ class PyLayerContext:
     """In `backward`, for each input: is its gradient wanted?"""
 
     def save_for_backward(self, *_: Any) -> None:
-        """There is no need: the executor keeps what `backward` sees."""
+        """Not needed: the executor keeps everything that `backward` reads."""
         raise _keeps_nothing()
 
     def __setattr__(self, name: str, value: Any) -> None:

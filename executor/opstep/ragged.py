@@ -191,7 +191,7 @@ def _joined(parts: list[tuple[np.ndarray, bool]], dtype: Any) -> np.ndarray:
     for rows in known:
         if rows.shape[1:] != known[0].shape[1:]:
             raise Error(
-                f"a sequence has rows of shape {list(rows.shape[1:])}, another one of "
+                f"a sequence has rows of shape {list(rows.shape[1:])}, another has rows of "
                 f"{list(known[0].shape[1:])}: all must be of one shape"
             )
     return np.concatenate(known)
@@ -237,7 +237,7 @@ def declare(
         raise Error(f"'{name}': lod_level is {lod_level}, but a ragged variable has 1 or more")
     if not shape or shape[0] is not None:
         raise Error(
-            f"'{name}' is to be ragged: the first size of its shape must be None, "
+            f"'{name}' is declared ragged: the first size of its shape must be None, "
             "the rows of all sequences"
         )
     made = block.create_var(name, shape, dtype, stop_gradient=stop_gradient)

@@ -299,7 +299,7 @@ def _field(path: str, name: str, field: Field) -> Field:
 
 
 def _array(path: str, name: str, value: Any, dtype: np.dtype) -> np.ndarray:
-    """Lists and numbers become the field's dtype; an array of another one is left to the check."""
+    """Lists and numbers become the field's dtype; arrays are left to the check."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     try:

@@ -13,7 +13,7 @@ from opstep.operators import Operand as Operand, Operators
 if TYPE_CHECKING:
     from opstep.program import Block, Operator, Program
 
-# Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
+# Factor of the learning rate; weight decay instead of the optimizer's; is the gradient clipped?
 OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "grad_clip")
 
 
@@ -51,7 +51,7 @@ class Variable(Operators):
 
     @property
     def lod(self) -> list[SequenceLevel]:
-        """Of a ragged variable, its levels of sequences, outermost first."""
+        """The levels of sequences of a ragged variable, outermost first."""
         names = self.block.program._core.lod(self.block.index, self.name)
         return [SequenceLevel(*map(self.block.var, level)) for level in names]
 

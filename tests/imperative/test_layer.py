@@ -93,7 +93,7 @@ def test_state_that_does_not_fit() -> None:
     before = net.state_dict()
     assert all(np.array_equal(before[name], state[name]) for name in state), "nothing was changed"
     del state["hidden.w"]
-    with pytest.raises(opstep.Error, match=r"'hidden\.w' of Net is not in what is to be loaded"):
+    with pytest.raises(opstep.Error, match=r"'hidden\.w' of Net is not in the loaded state"):
         net.load_state_dict(state)
 
 

@@ -1,4 +1,4 @@
-"""What `opstep run` feeds: arrays from files, or random arrays."""
+"""The feeds of `opstep run`: arrays from files, or random arrays."""
 
 from __future__ import annotations
 

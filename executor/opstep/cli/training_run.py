@@ -67,7 +67,7 @@ class Training:
         return True
 
     def run(self, function: CompiledProgram, arrays: list[Any]) -> list[Any] | None:
-        """What the program gives, or None when Ctrl-C ended it."""
+        """The program's results, or None when Ctrl-C ended it."""
         begin = time.monotonic()
         flags = self._program._core.once_flags()
         with _Interrupts() as interrupts:

@@ -1,4 +1,4 @@
-"""A function object for the converted code of another one, over the same globals and cells."""
+"""A function object for the converted code of another function, over the same globals and cells."""
 
 from __future__ import annotations
 

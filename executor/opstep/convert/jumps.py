@@ -66,7 +66,7 @@ class _Lowering:
                     return [*out, *self._lower(statement, loop)]
             out += self._lower(statement, loop)
             if kinds and rest:
-                # What follows runs if none of them jumped.
+                # The statements after it run if none of them jumped.
                 free = self._free(kinds, loop, rest[0])
                 guard = ast.If(free, self.block(rest, loop), [])
                 return [*out, ast.copy_location(guard, rest[0])]

@@ -169,7 +169,7 @@ def _binary(name: str) -> Any:
 
 
 def _floor_div(x: Variable, y: Variable) -> Variable:
-    """As Python's floats: 1.0 // 0.1 is 9.0, though 1.0 / 0.1 is 10.0."""
+    """Like Python's floats: 1.0 // 0.1 is 9.0, though 1.0 / 0.1 is 10.0."""
     return ops.round(ops.div(ops.sub(x, ops.mod(x, y)), y))
 
 

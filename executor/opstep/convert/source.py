@@ -109,7 +109,7 @@ def _extent(node: Function) -> tuple[Any, Any]:
 
 
 def _innermost(found: list[_Found], code: CodeType) -> list[_Found]:
-    """Without lambdas around another one: their instructions begin before it."""
+    """Without lambdas that contain another lambda: their instructions begin before it."""
     if not _places(code):
         return found
     extents = [_extent(node) for node, _ in found]

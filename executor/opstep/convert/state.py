@@ -52,7 +52,7 @@ def is_tensor(value: Any) -> bool:
 
 
 class Unset:
-    """Stands for a name that has no value, or none that a program could have."""
+    """Stands for a name without a value, or without a value that a program can have."""
 
     __slots__ = ("name", "why")
 

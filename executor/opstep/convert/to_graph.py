@@ -332,7 +332,7 @@ def _ending() -> Iterator[None]:
 
 
 def _named(program: Program, result: Any) -> tuple[Any, list[Variable]]:
-    """The results as variables with names of their own."""
+    """The results as variables with new names."""
     fetches: list[Variable] = []
 
     def name(value: Any, label: str) -> Any:

@@ -1,4 +1,4 @@
-"""What taps may do in this process, whatever a debug server asks for.
+"""Limits for taps in this process, whatever a debug server asks for.
 
 The environment sets it without a change to the program: OPSTEP_TAP_ALLOW (patterns over op names
 and types, with commas between), OPSTEP_TAP_FULL (1 or 0: whole tensors), OPSTEP_TAP_CPU (a share of

@@ -28,7 +28,7 @@ class Tap:
         self.name = name
 
     def counts(self) -> dict[str, int]:
-        """What became of its records: produced is the sum of all the others."""
+        """The counts of its records: produced is the sum of all the others."""
         return dict(self._status()["counts"])
 
     @property
@@ -38,7 +38,7 @@ class Tap:
 
     @property
     def message(self) -> str:
-        """What is wrong with it, or why it has ended; empty when all is well."""
+        """The problem of the tap, or the reason for its end; empty when all is well."""
         status = self._status()
         return str(status["ended"] or status["message"])
 

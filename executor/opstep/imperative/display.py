@@ -1,4 +1,4 @@
-"""What a person sees of runtime values and layers: at a prompt, in pdb, in an editor's variables.
+"""The display of runtime values and layers: at a prompt, in pdb, in an editor's variables.
 
 Nothing here runs an op or changes anything: a debugger may ask while the process is stopped.
 """

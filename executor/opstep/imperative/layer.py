@@ -67,7 +67,7 @@ class Layer(metaclass=_LayerType):
         self._used = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the layer computes; called by calling the layer."""
+        """The computation of the layer; call the layer to run it."""
         raise error(f"{type(self).__name__} has no forward(): define what the layer computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -320,13 +320,13 @@ class Layer(metaclass=_LayerType):
                 hint = ": call it once first, since layers make their parameters at the first call"
             raise error(f"{type(self).__name__} has no '{name}' to load{hint}")
         for name in own.keys() - state.keys():
-            raise error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")
+            raise error(f"'{name}' of {type(self).__name__} is not in the loaded state")
         arrays = {name: np.asarray(array) for name, array in state.items()}
         for name, array in arrays.items():
             value = own[name]
             if (array.shape, _core.dtype_name(array.dtype)) != (value.shape, value.dtype):
                 raise error(
-                    f"'{name}' is {value.dtype}{list(value.shape)} but what is to be loaded is "
+                    f"'{name}' is {value.dtype}{list(value.shape)} but the loaded value is "
                     f"{array.dtype}{list(array.shape)}"
                 )
         for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""How the parameters of layers are made."""
+"""Making the parameters of layers."""
 
 from __future__ import annotations
 

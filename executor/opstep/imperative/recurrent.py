@@ -1,7 +1,7 @@
 """Recurrent layers: cells, which take one step, and layers, which take all steps of sequences.
 
-Both modes run the same ops in the same order, so that a program has as many copies of a step as
-there are steps; `layers.Recurrent` is a loop instead, for programs only.
+Both modes run the same ops in the same order, so a program has a copy of the ops for each step;
+`layers.Recurrent` is a loop instead, for programs only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = tuple[Any, ...]
 
 
 class _Cell(_Simple):
-    """What all cells share; a subclass says what one step does.
+    """The base of all cells; a subclass defines one step.
 
     Parameters are `w_x` [width of x, gates * size], `w_h` [size, gates * size] and `b`, filled at
     random between -1 and 1 divided by the root of `size` unless said otherwise.
@@ -160,7 +160,7 @@ class _LSTMOverSteps(_OverSteps, LSTMCell):
 
 
 class _Recurrent(Layer):
-    """What RNN, GRU and LSTM share."""
+    """The base of RNN, GRU and LSTM."""
 
     _cell: ClassVar[type[_OverSteps]]
 

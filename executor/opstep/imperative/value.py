@@ -17,7 +17,7 @@ from opstep.variable import check_optimize_attr
 
 
 class Value(_core.RuntimeValue, Operators):
-    """What ops give in imperative mode; make one with `to_variable`."""
+    """A result of an op in imperative mode; make one with `to_variable`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What layers share: names, errors on the user's line, activations."""
+"""Helpers for layers: names, errors on the user's line, activations."""
 
 from __future__ import annotations
 

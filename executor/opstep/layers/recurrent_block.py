@@ -52,7 +52,7 @@ class Recurrent:
         from opstep import context
 
         if self._block is not None:
-            raise Error("this Recurrent has its block already: make another one")
+            raise Error("this Recurrent has its block already: make another Recurrent")
         program = context.default_main_program()
         self.name = self.name or program.unique_name(ops.recurrent.type)
         with new_block(program) as block:

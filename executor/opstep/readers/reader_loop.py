@@ -58,7 +58,7 @@ class ReaderLoop:
         self.name = self.name or program.unique_name(ops.reader_loop.type)
         self._reader = self.reader.variable(program)
         if program.current_block().index == 0:
-            # Of an inner loop it is not known which of its rounds was interrupted.
+            # For an inner loop, the interrupted round would be unknown.
             self._counter = self._kept(f"{self.name}.step")
             self._total = self._kept(f"{self.name}.total")
         self._body = program.create_block()

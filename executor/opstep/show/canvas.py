@@ -62,7 +62,7 @@ class Scale:
         return np.asarray(self.start + share * (self.end - self.start))
 
     def ticks(self, about: int = 4) -> list[float]:
-        """Round numbers, about as many as asked for."""
+        """Round numbers, roughly `about` of them."""
         rough = (self.high - self.low) / about
         size = 10.0 ** math.floor(math.log10(rough))
         step = next(m * size for m in (1, 2, 5, 10) if m * size >= rough * 0.75)

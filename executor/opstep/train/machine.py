@@ -176,8 +176,8 @@ class GradientMachine:
 
 
 def _add(program: Program, feed: Mapping[Any, Variable], wanted: list[str]) -> list[Variable]:
-    """Add the ops of a program to the block that is being built, with variables in the places of
-    its feeds; gives the wanted variables there."""
+    """Add the ops of a program to the block that is being built, with variables instead of its
+    feeds; returns the wanted variables there."""
     target = next(iter(feed.values())).program
     block = target.current_block()
     connect = {name: value.name for name, value in feed.items()}
