@@ -1,4 +1,4 @@
-"""What people wait for before anything runs: importing opstep, and making an op."""
+"""The time before anything runs: importing opstep, and making an op."""
 
 from __future__ import annotations
 

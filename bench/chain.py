@@ -1,4 +1,4 @@
-"""A chain of 1,000 adds of 8 floats: what running an op costs when the op itself costs nothing."""
+"""A chain of 1,000 adds of 8 floats: the cost of running an op that itself costs nothing."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from table import Row, speed_ratio
 
-# The best of so many rounds of so many steps counts: a noisy moment hits some of them.
+# The best round counts, each of this many steps: a noisy moment hits some rounds only.
 ROUNDS, STEPS = 30, 100
 PEER_ROUNDS, PEER_STEPS = 5, 10
 BARE_BAR = 2000.0
@@ -81,7 +81,7 @@ class Client:
 
     def send(self, command: str, **arguments: Any) -> int:
         self.seq += 1
-        # The adapter is measured, not this client: what it says again is not written anew.
+        # The adapter is measured, not this client: repeated requests are encoded once.
         key = f"{command} {arguments}"
         if key not in self.said:
             rest = {"type": "request", "command": command, "arguments": arguments}

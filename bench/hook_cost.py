@@ -23,7 +23,7 @@ def _instructions(program: Path, runs: int, *options: str) -> int:
                 "valgrind",
                 "--tool=callgrind",
                 f"--callgrind-out-file={folder}/out",
-                # Only the run loop and what it calls: no other thread, no start.
+                # Only the run loop and its callees: no other thread, no start-up.
                 "--toggle-collect=opstep::Frame::RunBlock(int, unsigned long)",
                 str(program),
                 str(OPS),
@@ -40,7 +40,7 @@ def _instructions(program: Path, runs: int, *options: str) -> int:
 
 
 def _per_op(program: Path, *options: str) -> float:
-    # The difference of two lengths: what is the same in both (start, compile) falls out.
+    # The difference of two lengths: the part equal in both (start, compile) cancels out.
     long, short = (_instructions(program, runs, *options) for runs in (2 * RUNS, RUNS))
     return (long - short) / (OPS * RUNS)
 

@@ -1,5 +1,5 @@
-"""Memory that training steps need in imperative mode beside PyTorch eager: how far the process
-grows beyond what it has after its imports, each in a process of its own."""
+"""Memory that training steps need in imperative mode beside PyTorch eager: the growth of a process
+after its imports, with a process for each model and library."""
 
 from __future__ import annotations
 

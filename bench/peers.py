@@ -1,4 +1,4 @@
-"""The libraries that we are compared with, each with as many threads as we have."""
+"""The libraries that we are compared with, each with the same number of threads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def onnxruntime(
 
 
 def those_installed(makers: Mapping[str, Callable[[], Run]]) -> dict[str, Run]:
-    """What the makers make; a peer that is not installed is left out with a note."""
+    """The runs of the makers; a peer that is not installed is left out with a note."""
     runs = {}
     for name, make in makers.items():
         try:
@@ -70,7 +70,7 @@ def those_installed(makers: Mapping[str, Callable[[], Run]]) -> dict[str, Run]:
 def compare(name: str, makers: Mapping[str, Callable[[], Run]], seconds: float) -> list[Row]:
     """Rows for one case: at least as fast as PyTorch, within 10 % of the other peers.
 
-    The first maker is ours. All must give the same, but for rounding.
+    The first maker is ours. All results must be equal, except for rounding.
     """
     runs = those_installed(makers)
     ours, *others = runs

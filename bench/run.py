@@ -17,8 +17,8 @@ from pathlib import Path
 
 from table import Row, show, write
 
-# Each group runs in a process of its own, with as many threads as it is to have: libraries read the
-# number when they start.
+# Each group runs in its own processes, one for each number of threads: libraries read the number
+# when they start.
 THREADS = {
     "chain": (1,),
     "mlp": (1, 2),

@@ -73,7 +73,7 @@ def rows() -> list[Row]:
         try:
             time.sleep(3)
             for number in range(ROUNDS):
-                # Each is as often first as second in its round.
+                # Each is first in half of the rounds.
                 for on in (False, True) if number % 2 else (True, False):
                     _set(file, on)
                     times[on].append(_ask(client, answers[on]))
@@ -87,10 +87,10 @@ def rows() -> list[Row]:
     rows = []
     for percent in (50, 99):
         plain, tapped = (np.percentile(times[on], percent, axis=1) * 1e3 for on in (False, True))
-        # A round's two belong together: the machine may be faster in the next one.
+        # The two figures of a round belong together: the machine may be faster in the next round.
         ratios = tapped / plain
         ratio = float(np.median(ratios))
-        # How far off it may be: the middle half of the medians of such rounds, drawn again.
+        # The uncertainty: the middle half of the medians of resampled rounds.
         drawn = np.median(np.random.default_rng(0).choice(ratios, (2000, len(ratios))), axis=1)
         low, high = np.quantile(drawn, (0.25, 0.75))
         met = ratio <= BAR if percent == 99 else None

@@ -36,7 +36,7 @@ class Times(dict[str, float]):
         return self[peer] / self[ours]
 
 
-# With threads: rounds without a better time, for all, that end the measurement, and the most.
+# With threads: end after _STEADY rounds in which no time gets better, after _MOST in any case.
 _STEADY, _MOST = 8, 48
 
 
@@ -44,7 +44,7 @@ def interleaved(runs: Mapping[str, Callable[[], object]], *, seconds: float = 1.
     """The best time of each, taken in turns so that a noisy moment hits all of them.
 
     With threads each turn begins with a rest: after its work a library's threads spin on, ONNX
-    Runtime's for some 50 ms, OpenMP's for 200 ms, and would take a core from whose turn is next.
+    Runtime's for some 50 ms, OpenMP's for 200 ms, and would take a core from the next run.
     A virtual machine's two cores may for a turn be two threads of one, and all work takes up to
     twice as long: rounds go on until nobody's best time gets better.
     """

@@ -1,8 +1,8 @@
-"""What taps cost a training step, beside PyTorch hooks that compute and write the same statistics.
+"""The cost of taps in a training step, beside PyTorch hooks that write the same statistics.
 
-The step runs in this process; `opstep collect` is another one and writes TensorBoard files. What a
-run pays that no tap is due in, or whose taps are disabled, is too little to be seen in the noise of
-whole steps: it is measured on a program of as many empty ops.
+The step runs in this process; `opstep collect` is another process and writes TensorBoard files. The
+cost of a run in which no tap is due, or whose taps are disabled, is lost in the noise of whole
+steps: it is measured on a program with the same number of empty ops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import opstep
 from opstep import _core, layers
 
 ALL_BAR, HUNDREDTH_BAR = 10.0, 0.2  # percent
-DISABLED_BAR = 0.01  # percent: nothing, but for the noise
+DISABLED_BAR = 0.01  # percent: nothing, apart from noise
 ROUNDS = 10
 STATES = {"none": "", "disabled": "enabled = false", "hundredth": "every = 100", "all": "every = 1"}
 OPS = 29  # of the step
@@ -202,5 +202,5 @@ def rows() -> list[Row]:
             bar=f"<= {HUNDREDTH_BAR:g} %", met=hundredth <= HUNDREDTH_BAR),
         Row("a tap that is disabled", disabled / off * 100, "%",
             bar=f"<= {DISABLED_BAR:g} % (0)", met=disabled / off * 100 <= DISABLED_BAR),
-        Row("a run that no tap is due in", a_run * 1e9, "ns"),
+        Row("a run in which no tap is due", a_run * 1e9, "ns"),
     ]  # fmt: skip

@@ -49,7 +49,7 @@ class Terminal:
                 raise TimeoutError(f"no '{text}' in {self._seen[-500:]!r}")
             data = os.read(self._ours, 1 << 16).decode(errors="replace")
             if "\x1b[6n" in data:
-                self.type("\x1b[1;1R")  # Where the cursor is: what a terminal answers.
+                self.type("\x1b[1;1R")  # The cursor's position, as a terminal answers.
             self._seen += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", data)
         self._seen = self._seen[at + len(text) :]
         return time.perf_counter()
@@ -81,7 +81,7 @@ def _steps(script: Path, folder: Path) -> float:
         times = []
         for _ in range(STEPS):
             terminal.expect("(opstep)")
-            time.sleep(0.01)  # As a person does: what the prompt does beside is done by then.
+            time.sleep(0.01)  # Like a person: the prompt has finished its other work by then.
             begin = time.perf_counter()
             terminal.type("stepi\r")
             times.append(terminal.expect(": step") - begin)

@@ -83,7 +83,7 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "graph.py"
         script.write_text(GRAPH)
-        malloc_tuning.keep_freed()  # As the command `opstep` does.
+        malloc_tuning.keep_freed()  # Like the command `opstep`.
         ours = SIZE / asyncio.run(_read(script, SIZE)) / 1e9
     bare = SIZE / _bare(SIZE) / 1e9
     ratio = speed_ratio(ours, bare, higher_is_better=True)

@@ -1,4 +1,4 @@
-"""A small Transformer that says the next token, line by line in opstep and in PyTorch."""
+"""A small Transformer that predicts the next token, line by line in opstep and in PyTorch."""
 
 from __future__ import annotations
 

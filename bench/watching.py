@@ -1,4 +1,4 @@
-"""What a debugger costs a run that it only watches, and how fast a large tensor is summed up.
+"""The cost of a debugger for a run that it only watches, and the time to summarize a large tensor.
 
 The program runs in this process and is measured in turns without a debugger, attached and idle,
 watching all ops for NaN, and with a condition at every op. The debug server is another process.
@@ -28,7 +28,7 @@ SUMMARY_BAR = 0.5  # seconds for 1 GB
 OPS = 2000
 ROUNDS = 60
 
-# Obeys one line each: what shall be set now.
+# Reads lines; each says what to set now.
 SERVER = """
 import asyncio, sys
 from opstep_server.debugger import Debugger
@@ -97,13 +97,13 @@ class Server:
 def _in_turns(
     server: Server, states: list[str], run: Callable[[], object]
 ) -> dict[str, np.ndarray]:
-    """The best time of a run in each state, round by round: a round's times belong together, as
-    the machine may be faster in the next one."""
+    """The best time of a run in each state, for each round: the times of a round belong together,
+    as the machine may be faster in the next round."""
     best = {state: np.full(ROUNDS, np.inf) for state in states}
     for round_ in range(ROUNDS):
         for state in states:
             server.set(state)
-            for _ in range(3):  # attaches, and takes the other shape of the plan
+            for _ in range(3):  # attaches, and switches to the plan's other shape
                 run()
             assert opstep.debug.attached() == (state != "off")
             for _ in range(15):
@@ -138,7 +138,7 @@ def _torch_anomaly(images: np.ndarray, labels: np.ndarray) -> float:
 
 
 async def _summary() -> float:
-    """Seconds until the summary of a tensor of 1 GB is there."""
+    """Seconds until the summary of a tensor of 1 GB has arrived."""
     from opstep_server.debugger import Debugger
     from opstep_server.model import BreakpointSpec, LaunchTarget, PatternWhere, StoppedEvent
 

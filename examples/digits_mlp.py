@@ -48,5 +48,5 @@ if right < BAR:
     sys.exit(f"that is less than {BAR:.0%}")
 pictures.curve(losses, title="loss")
 
-# %% What it takes images for that it did not learn from.
+# %% Predictions for test images.
 pictures.images(held_out["x"], scores.argmax(axis=1), truth=test_labels)

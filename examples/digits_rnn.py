@@ -47,7 +47,7 @@ for epoch in range(1, EPOCHS + 1):
         print(f"epoch {epoch:2}: loss {loss_now:.4f}")
 pictures.curve(losses, title="loss")
 
-# %% What it takes images for that it did not learn from.
+# %% Predictions for test images.
 held_out = {"x": images[1437:], "label": labels[1437:]}
 right, scores = exe.run(test, held_out, [accuracy, logits])
 print(f"test accuracy {right:.1%}")

@@ -1,7 +1,7 @@
 """A generative adversarial network: two models play against each other, and one learns to draw.
 
 The generator turns noise into points; the judge tells them from points of a ring around (0, 0).
-Each is a model of its own. To train the judge, it is used alone; to train the generator, both are
+Each is a separate model. To train the judge, it is used alone; to train the generator, both are
 composed, and the update changes the generator only.
 """
 
@@ -18,7 +18,7 @@ ROWS, RADIUS, WIDTH = 128, 2.0, 0.1
 
 
 def ring(step: int) -> dict[str, np.ndarray]:
-    """A minibatch of real points, and the noise for as many false ones."""
+    """A minibatch of real points, and noise for the same number of false ones."""
     rng = np.random.default_rng([0, step])
     angle, radius = rng.uniform(0, 2 * np.pi, ROWS), rng.normal(RADIUS, WIDTH, ROWS)
     points = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -47,7 +47,7 @@ with opstep.program_guard(main, startup):
     generator, judge = opstep.model_of(fake), opstep.model_of(loss)
 generator
 
-# %% What trains them.
+# %% The machines and updaters that train them.
 drawing, judging = opstep.gradient_machine(generator), opstep.gradient_machine(judge)
 both = opstep.compose(generator, judge, connect={points: fake})
 judge_updater = opstep.updater(opstep.optimizer.Adam(0.002, beta1=0.5))
@@ -67,7 +67,7 @@ for step in range(1, STEPS + 1):
     judge_updater.update(judging)
 
     before = judge.values
-    both.feed({"noise": batch["noise"], "real": ones})  # what the generator wants to hear
+    both.feed({"noise": batch["noise"], "real": ones})  # the answer that the generator wants
     generator_loss = both.backward()
     generator_updater.update(both, only=generator)
     for name, value in judge.values.items():
@@ -78,7 +78,7 @@ for step in range(1, STEPS + 1):
         print(f"step {step:4}: judge's loss {judge_loss:.3f}, generator's {generator_loss:.3f}")
 pictures.curve(losses, title="losses")
 
-# %% What the generator draws now.
+# %% Points that the generator draws now.
 noise_now = np.random.default_rng(1).normal(size=(2000, 4)).astype(np.float32)
 drawn = drawing.feed({"noise": noise_now}).forward()
 radius = np.hypot(drawn[:, 0], drawn[:, 1])

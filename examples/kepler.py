@@ -9,7 +9,7 @@ import opstep
 from opstep import imperative, layers, pictures
 
 
-# %% The function, as one would write it for values.
+# %% The function, written as for values.
 def position(mean, eccentricity):
     if layers.reduce_max(eccentricity) > 0.8:  # from near the sun Newton's method may jump away
         angle = layers.fill_like(mean, np.pi)

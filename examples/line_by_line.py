@@ -53,6 +53,6 @@ with opstep.program_guard(main, opstep.Program("startup")):
 net.share()
 main
 
-# %% It gives what the values gave.
+# %% It gives the same results.
 (compiled,) = opstep.Executor().run(main, feed={"x": test_images}, fetch_list=[scores])
 print(f"compiled, the same bits: {compiled.tobytes() == logits.numpy().tobytes()}")

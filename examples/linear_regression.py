@@ -1,7 +1,7 @@
 """Linear regression on real data: the lower half of a handwritten digit from its upper half.
 
-Each image has 8×8 pixels; the 32 below are a linear function of the 32 above, as
-far as that goes. What is learned is compared with the exact solution of least squares.
+Each image has 8×8 pixels; the 32 below are roughly a linear function of the 32 above.
+The learned function is compared with the exact solution of least squares.
 """
 
 import sys
@@ -12,7 +12,7 @@ import opstep
 from opstep import datasets, layers, pictures
 
 EPOCHS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 150)
-BAR = 0.33  # share of the variance that must be explained, on images not learned from
+BAR = 0.33  # share of the variance that must be explained, on test images
 
 # %% The data: images in shuffled order, 1,437 to learn from and 360 to test with.
 digits, _ = datasets.digits("all", batch=1797)()
@@ -44,7 +44,7 @@ for epoch in range(1, EPOCHS + 1):
 pictures.curve(losses, title="loss")
 
 
-# %% How good it is, on images that it did not learn from.
+# %% The result on test images.
 def explained(guesses):
     """1 for perfect guesses, 0 for always guessing the mean."""
     truth = lower[1437:]

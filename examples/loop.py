@@ -22,7 +22,7 @@ with opstep.program_guard(main, opstep.Program("startup")):
         layers.greater_than(change, 1e-10, out=going)
 pictures.graph(main)
 
-# %% Its run.
+# %% The run.
 exe = opstep.Executor()
 numbers = np.array([2, 9, 100, 12345], np.float32)
 roots, count = exe.run(main, feed={"number": numbers}, fetch_list=[root, turns])

@@ -47,7 +47,7 @@ for epoch in range(1, EPOCHS + 1):
         print(f"epoch {epoch:2}: loss {loss_now:.4f}")
 pictures.curve(losses, title="loss")
 
-# %% How good it is, on sequences that it did not learn from.
+# %% The accuracy on test sequences.
 accuracy = metrics.Accuracy()
 for batch in test:
     (given,) = exe.run(judge, batch, [scores])

@@ -22,7 +22,7 @@ net = imperative.Sequential(
 adam = opstep.optimizer.Adam(0.005)
 
 
-# %% One step of training, and what it is for.
+# %% One step of training, and the scores for testing.
 @both_modes
 def train(x, label):
     loss = layers.mean(layers.softmax_with_cross_entropy(net(x), label))
@@ -43,7 +43,7 @@ for epoch in range(1, EPOCHS + 1):
     print(f"epoch {epoch:2}: loss {losses[-1]:.4f}")
 pictures.curve(losses, title="loss")
 
-# %% What it takes images for that it did not learn from.
+# %% Predictions for test images.
 held_out, _ = datasets.digits("test", batch=360)()
 guesses = scores(x=held_out["x"]).argmax(axis=1)
 right = (guesses == held_out["label"][:, 0]).mean()

@@ -18,7 +18,7 @@ ROWS, RADIUS, WIDTH = 128, 2.0, 0.1
 
 
 def ring(step):
-    """A minibatch of real points, and the noise for as many false ones."""
+    """A minibatch of real points, and noise for the same number of false ones."""
     rng = np.random.default_rng([0, step])
     angle, radius = rng.uniform(0, 2 * np.pi, ROWS), rng.normal(RADIUS, WIDTH, ROWS)
     points = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -47,9 +47,9 @@ judge_adam = opstep.optimizer.Adam(0.002, beta1=0.5)
 generator_adam = opstep.optimizer.Adam(0.001, beta1=0.5)
 
 
-# %% One step of each, and what it is for.
+# %% One step of each, and the function that draws.
 def cost(points, real):
-    """How far the judge's opinion of them is from that."""
+    """The distance of the judge's opinion of the points from `real`."""
     logits = judge(points)
     wanted = layers.fill_like(logits, real)
     return layers.mean(layers.sigmoid_cross_entropy_with_logits(logits, wanted))
@@ -59,7 +59,7 @@ def cost(points, real):
 def train(points, noise):
     judge_loss = cost(points, 1.0) + cost(generator(noise).detach(), 0.0)
     judge_adam.minimize(judge_loss, parameters=judge.parameters())
-    generator_loss = cost(generator(noise), 1.0)  # what the generator wants to hear
+    generator_loss = cost(generator(noise), 1.0)  # the answer that the generator wants
     generator_adam.minimize(generator_loss, parameters=generator.parameters())
     return judge_loss, generator_loss
 
@@ -81,7 +81,7 @@ for step in range(1, STEPS + 1):
         print(f"step {step:4}: judge's loss {judge_loss:.3f}, generator's {generator_loss:.3f}")
 pictures.curve(losses, title="losses")
 
-# %% What the generator draws now.
+# %% Points that the generator draws now.
 drawn = draw(noise=np.random.default_rng(1).normal(size=(2000, 4)).astype(np.float32))
 radius = np.hypot(drawn[:, 0], drawn[:, 1])
 # Points must be all around: no eighth of the ring may be left out.

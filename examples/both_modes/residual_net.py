@@ -1,6 +1,6 @@
 """A residual network reads handwritten digits, line by line (--imperative) or compiled.
 
-Each block adds what two convolutions make to what came in, so that gradients have a short way back.
+Each block adds the result of two convolutions to its input, so gradients have a short way back.
 Batch normalization learns in training from each batch, and is tested with its running means.
 """
 
@@ -51,7 +51,7 @@ net = ResidualNet()
 adam = opstep.optimizer.Adam(opstep.lr.CosineDecay(0.02, steps=EPOCHS * 45))
 
 
-# %% One step of training, and what it is for.
+# %% One step of training, and the scores for testing.
 @both_modes
 def train(x, label):
     loss = layers.mean(layers.softmax_with_cross_entropy(net(x), label))
@@ -75,7 +75,7 @@ for epoch in range(1, EPOCHS + 1):
     print(f"epoch {epoch:2}: loss {losses[-1]:.4f}")
 pictures.curve(losses, title="loss")
 
-# %% What it takes images for that it did not learn from.
+# %% Predictions for test images.
 held_out, _ = datasets.digits("test", batch=360)()
 guesses = scores(x=held_out["x"]).argmax(axis=1)
 right = (guesses == held_out["label"][:, 0]).mean()

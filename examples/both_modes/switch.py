@@ -2,8 +2,8 @@
 
 A function that is written once, with layers, operators and optimizers, becomes a function of
 arrays. With `--imperative` on the command line each call runs it line by line. Without, the first
-call runs it once with variables instead of values: what it does is then a program, compiled, and
-that is what runs. Both give the same bits.
+call runs it once with variables instead of values: its ops become a program, which is compiled and
+runs in every call. Both give the same bits.
 """
 
 import sys

@@ -52,7 +52,7 @@ class Transformer(imperative.Layer):
 net, adam = Transformer(), opstep.optimizer.AdamW(0.01)
 
 
-# %% One step of training, and what it is for.
+# %% One step of training, and the scores for testing.
 @both_modes
 def train(x, label):
     loss = layers.mean(layers.softmax_with_cross_entropy(net(x), label))
@@ -78,7 +78,7 @@ for epoch in range(1, EPOCHS + 1):
         print(f"epoch {epoch:2}: loss {losses[-1]:.4f}")
 pictures.curve(losses, title="loss")
 
-# %% How good it is, on sequences that it did not learn from.
+# %% The accuracy on test sequences.
 held_out, _ = datasets.sequences(500, **data, seed=2, batch=500)()
 right = (scores(x=held_out["x"]).argmax(axis=1) == held_out["label"][:, 0]).mean()
 print(f"test accuracy {right:.1%}")

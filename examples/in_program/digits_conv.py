@@ -1,7 +1,7 @@
 """A convolutional network that reads handwritten digits, trained as one program.
 
-The loop, its evaluation after each pass and the end of it when the digits are read well enough are
-ops. What is written to train.opstep can be run without this file: `opstep run train.opstep`.
+The loop, its evaluation after each pass and its end when the digits are read well enough are ops.
+The program in train.opstep can be run without this file: `opstep run train.opstep`.
 """
 
 import sys
@@ -26,7 +26,7 @@ for part in ("train", "test"):
 
 
 def prepared(image, label):
-    """What is done with each record, on the reader's thread."""
+    """Changes each record, on the reader's thread."""
     pixels = layers.reshape(layers.cast(image, "float32"), [1, 8, 8]) / 16.0
     return {"x": pixels, "label": label}
 

@@ -17,7 +17,7 @@ ROWS, RADIUS, WIDTH = 128, 2.0, 0.1
 
 
 def ring(step):
-    """A minibatch of real points, and the noise for as many false ones."""
+    """A minibatch of real points, and noise for the same number of false ones."""
     rng = np.random.default_rng([0, step])
     angle, radius = rng.uniform(0, 2 * np.pi, ROWS), rng.normal(RADIUS, WIDTH, ROWS)
     points = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -45,7 +45,7 @@ with opstep.program_guard(models, startup):
 
     generator, judge = opstep.model_of(fake), opstep.model_of(loss)
 
-# %% The machines that compute them, and what updates them.
+# %% The machines that compute them, and their updaters.
 drawing, judging = opstep.gradient_machine(generator), opstep.gradient_machine(judge)
 both = opstep.compose(generator, judge, connect={points: fake})
 judge_updater = opstep.updater(opstep.optimizer.Adam(0.002, beta1=0.5))
@@ -61,7 +61,7 @@ def step(seen, noise_now):
     judge_loss = judging.backward()
     judge_updater.update(judging)
 
-    both.feed({"noise": noise_now, "real": ones})  # what the generator wants to hear
+    both.feed({"noise": noise_now, "real": ones})  # the answer that the generator wants
     generator_loss = both.backward()
     generator_updater.update(both, only=generator)
     return judge_loss, generator_loss
@@ -83,7 +83,7 @@ pair = exe.run(main, fetch_list=[judge_losses, generator_losses])
 for number, (a, b) in enumerate(zip(*pair, strict=True), 1):
     print(f"step {number * 500:4}: judge's loss {a:.3f}, generator's {b:.3f}")
 
-# %% What is drawn.
+# %% Points that the generator draws now.
 sample = np.random.default_rng(1).normal(size=(2000, 4)).astype(np.float32)
 drawn = drawing.feed({"noise": sample}).forward()
 radius = np.hypot(drawn[:, 0], drawn[:, 1])
@@ -95,5 +95,5 @@ emptiest = eighths.min() / len(drawn)
 print(f"radius {radius.mean():.3f} ± {radius.std():.3f}, of the ring {RADIUS} ± {WIDTH}")
 print(f"emptiest eighth {emptiest:.1%}, of the ring 12.5%")
 if max(mean_off, spread_off) > BAR or emptiest < 0.05:
-    sys.exit("that is no ring yet")
+    sys.exit("that is not the ring yet")
 pictures.points({"drawn": drawn, "real": ring(0)["points"]})

@@ -13,7 +13,7 @@ import opstep
 from opstep import datasets, layers, pictures, readers, records
 
 EPOCHS = next((int(word) for word in sys.argv[1:] if word.isdigit()), 100)
-BAR = 0.33  # share of the variance that must be explained, on images not learned from
+BAR = 0.33  # share of the variance that must be explained, on test images
 
 # %% The data as record files, 1,437 images to learn from and 360 to test with.
 folder = tempfile.TemporaryDirectory()
@@ -50,7 +50,7 @@ exe.run(startup)
 (values,) = exe.run(main, fetch_list=[losses])
 pictures.curve(values, title="test loss, every 10 passes")
 
-# %% How good it is.
+# %% The result.
 truth = halves["test"][1]
 last = values[-1] if len(values) else np.inf
 explained = 1 - last * truth.size / ((truth - truth.mean(axis=0)) ** 2).sum()

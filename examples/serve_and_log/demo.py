@@ -71,7 +71,7 @@ def load(address: str, requests: int) -> dict[str, object]:
 
 
 def records(folder: Path) -> dict[str, int]:
-    """How many there are of each tap."""
+    """The number of records of each tap."""
     found: dict[str, int] = {}
     for file in sorted((folder / "log").glob("records-*.jsonl")):
         for line in file.read_text().splitlines():
@@ -82,7 +82,7 @@ def records(folder: Path) -> dict[str, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--requests", type=int, default=300, help="of each phase (300)")
+    parser.add_argument("--requests", type=int, default=300, help="requests in each phase (300)")
     parser.add_argument("--to", type=Path, help="where the log is kept (nowhere)")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Asks the server again and again from a process of its own, and tells how fast it answers.
+"""Asks the server again and again from another process, and reports how fast it answers.
 
     python load.py ADDRESS [--seconds 5]
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("address", help="such as 127.0.0.1:8000")
     parser.add_argument("--seconds", type=float, default=5, help="how long to ask (5)")
-    parser.add_argument("--requests", type=int, help="how many, in place of --seconds")
+    parser.add_argument("--requests", type=int, help="number of requests, instead of --seconds")
     args = parser.parse_args()
     client = Client(args.address)
     digest, times, number = hashlib.sha256(), [], 0

@@ -22,7 +22,7 @@ STEPS = 200
 
 
 def train() -> Callable[..., list[np.ndarray]]:
-    """Trains for a moment and returns what is served, from images to probabilities."""
+    """Trains for a moment and returns the served function, from images to probabilities."""
     main, startup = opstep.Program("digits"), opstep.Program("startup")
     with opstep.program_guard(main, startup):
         x = layers.data("x", shape=[None, 1, 8, 8])
@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, default=0, help="of 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     args = parser.parse_args()
     Handler.predict = staticmethod(train())
     server = ThreadingHTTPServer(("127.0.0.1", args.port), Handler)

@@ -1,4 +1,4 @@
-"""What the extension offers to the package; people use the package."""
+"""The interface of the extension module, for the package only: users call the package."""
 
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from typing import Any
@@ -204,7 +204,7 @@ class RecordReader:
     def verify(self) -> tuple[int, int, int, bool]: ...
 
 class Source:
-    """Gives records, one after the other; `next` gives None at the end of a pass."""
+    """Yields records one by one; `next` returns None at the end of a pass."""
 
     def fields(self) -> list[tuple[str, str, list[int | None]]]: ...
     def next(self) -> list[np.ndarray] | None: ...

@@ -63,7 +63,7 @@ def _squares(gradient: Variable) -> Variable:
 
 
 def _scale(norm: Variable, limit: float) -> Variable:
-    """What to multiply with; exactly 1 below the limit."""
+    """The factor to multiply by; exactly 1 below the limit."""
     return limit / ops.maximum(norm, limit)
 
 

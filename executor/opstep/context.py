@@ -1,4 +1,4 @@
-"""Which program is being built: defaults, `program_guard` and `name_scope`, for each thread."""
+"""The program that is being built: defaults, `program_guard` and `name_scope`, per thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Context(threading.local, _core.Mode):
-    # `imperative` and `names` are those of _core.Mode, the thread's own too.
+    # `imperative` and `names` are those of _core.Mode, which is per thread too.
     main: Program | None = None
     startup: Program | None = None
     # The innermost Layer whose forward runs: it keeps the parameters that layers ask for.
@@ -76,8 +76,8 @@ def default_startup_program() -> Program:
 
 
 class program_guard:
-    """Inside the `with`, layers go to `main` and initializers to `startup`, also in the midst of
-    imperative mode."""
+    """Inside the `with`, layers go to `main` and initializers to `startup`, even in imperative
+    mode."""
 
     def __init__(self, main: Program, startup: Program | None = None) -> None:
         for program in (main, startup):
@@ -111,7 +111,7 @@ def name_scope(prefix: str) -> Iterator[None]:
 
 @contextmanager
 def names_below(name: str) -> Iterator[None]:
-    """Names made inside the `with` start with `name/`, which has its name scopes already."""
+    """Names made inside the `with` start with `name/`, which already includes its name scopes."""
     before = _context.names
     _context.names = f"{name}/"
     try:

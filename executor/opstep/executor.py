@@ -38,7 +38,7 @@ class Scope:
         self._core.set(self._name(name), np.asarray(value))
 
     def erase(self, name: str | Variable) -> bool:
-        """Forget the value; was there one?"""
+        """Forget the value; returns whether there was one."""
         return self._core.erase(self._name(name))
 
     def names(self) -> list[str]:
@@ -103,8 +103,8 @@ class Executor:
         fetch_list: str | Variable | Sequence[str | Variable] | None = None,
         scope: Scope | None = None,
     ) -> list[Any]:
-        """Run the program once; gives the values of `fetch_list`, a `Ragged` of a ragged variable
-        and an array of any other one."""
+        """Run the program once; returns the values of `fetch_list`: a `Ragged` for a ragged
+        variable, an array for any other."""
         program = _default() if program is None else _checked(program, "exe.run")
         arrays: dict[str, np.ndarray] = {}
         for key, value in (feed or {}).items():
@@ -255,7 +255,7 @@ def _name(item: str | Variable) -> str:
 
 
 def _arrays(program: Program, name: str, value: Any) -> dict[str, np.ndarray]:
-    """What to feed for a variable: of a ragged one, its companions too."""
+    """The arrays to feed for a variable, with the companions of a ragged one."""
     if program._core.offsets_of([name]):
         return ragged.feeds(program, name, value)
     return {name: _array(program, name, value)}
@@ -278,13 +278,13 @@ def _array(program: Program, name: str, value: Any) -> np.ndarray:
         return array
     declared = program._core.dtype(0, name)
     try:
-        # NumPy does not know what kind a bfloat16 is of.
+        # NumPy has no kind for bfloat16.
         kind_of = "float16" if declared == "bfloat16" else declared
         if array.size and not np.can_cast(array.dtype, kind_of, "same_kind"):
             raise TypeError
         return np.asarray(value, dtype=_core.numpy_dtype(declared))
     except (TypeError, ValueError, OverflowError):
-        kind = f"values of {array.dtype}" if array.dtype != object else "values of no one dtype"
+        kind = f"values of {array.dtype}" if array.dtype != object else "values of mixed dtypes"
         raise Error(f"cannot feed '{name}': it is {declared}, but the list has {kind}") from None
 
 

@@ -118,7 +118,7 @@ def check_words(what: str, function: Callable[..., Any], words: dict[str, Any]) 
 
 
 def with_hints(function: F) -> F:
-    """The function, which says what is meant by an argument that it does not have."""
+    """The function, with a hint in the error about an argument that it does not have."""
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -15,12 +15,12 @@ from opstep.operators import Operators
 from opstep.variable import Variable
 
 _FAR = 2**63 - 1
-# Rows that are told one by one.
+# A slice of at most this many rows becomes a list of row numbers.
 _FEW = 1024
 
 
 def index(x: Any, key: Any) -> Any:
-    """What `x[key]` means, as in NumPy. A variable of integers takes rows."""
+    """The value of `x[key]`, as in NumPy. A variable of integers takes rows."""
     if isinstance(key, Operators):
         if isinstance(key, Variable) != isinstance(x, Variable):
             raise _error(x, "a runtime value and a variable of a program do not go together")
@@ -68,9 +68,9 @@ def index(x: Any, key: Any) -> Any:
 
 
 def _rows(x: Any, key: Any, size: int) -> Any:
-    """Which rows of a runtime value the key means, as a value; None where a slice says it as well.
+    """The rows of a runtime value that the key selects; None where a slice op does as well.
 
-    An attribute is part of an op's plan: a running index would have a plan made at each step. Where
+    An attribute is part of an op's plan: a changing index would need a new plan at each step. Where
     gradients flow the ops are those of a program, so that their bits are the same.
     """
     if type(key) is int:
@@ -94,7 +94,7 @@ def _expand(x: Any, keys: tuple[Any, ...]) -> list[Any]:
     """One key for each axis, and None for each new one."""
     dots = sum(1 for item in keys if item is Ellipsis)
     if dots > 1:
-        raise _error(x, "'...' may stand there only once")
+        raise _error(x, "'...' can be used only once")
     rank = len(x.shape)
     used = sum(1 for item in keys if item is not None and item is not Ellipsis)
     if used > rank:
@@ -120,13 +120,13 @@ def _range(x: Any, item: slice) -> tuple[int, int, int]:
 
 def _one(x: Any, item: Any, axis: int, size: int | None) -> tuple[int, int]:
     if isinstance(item, bool):
-        raise _error(x, "a bool is no index")
+        raise _error(x, "a bool is not an index")
     try:
         at = operator.index(item)
     except TypeError:
         raise _error(
             x,
-            f"a {type(item).__name__} is no index; whole numbers, slices, None and ... are",
+            f"a {type(item).__name__} is not an index; whole numbers, slices, None and ... are",
         ) from None
     if size is not None and not -size <= at < size:
         raise _error(x, f"index {at} is outside axis {axis}, which has the size {size}")

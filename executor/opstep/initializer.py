@@ -108,8 +108,8 @@ class Assign(Initializer):
 
 
 class Load(Initializer):
-    """What a file holds when the startup program runs: a .npy file, or one tensor of a safetensors
-    file, named by `key` when there are several."""
+    """The content of a file at the time when the startup program runs: a .npy file, or one tensor
+    of a safetensors file, named by `key` when there are several."""
 
     def __init__(self, path: str | os.PathLike[str], key: str = "") -> None:
         self.path, self.key = file_path(path), key
@@ -119,7 +119,7 @@ class Load(Initializer):
 
 
 class AlreadyFilled(Initializer):
-    """Of a layer's parameter that the startup program fills already, for another program."""
+    """For a layer's parameter that the startup program already fills for another program."""
 
     def fill(self, shape: Shape, dtype: str, seed: int, **where: Any) -> None:
         pass
@@ -138,7 +138,7 @@ def _fans(shape: Shape) -> tuple[int, int]:
 
 
 def chosen(initializer: Initializer | float | None, default: Initializer) -> Initializer:
-    """What the user gave, a number for a constant; or the default."""
+    """The user's initializer, where a number means a constant; or the default."""
     if initializer is None:
         return default
     if isinstance(initializer, int | float):
@@ -155,7 +155,7 @@ def add_initializer(parameter: Parameter, initializer: Initializer | float | Non
 
 
 def next_seed(program: Program) -> int:
-    """A seed for the next thing of the program that is random."""
+    """A seed for the program's next random op."""
     program._seeds_given += 1
     return program.random_seed * _SEED_STRIDE + program._seeds_given
 

@@ -3,7 +3,7 @@
 opstep.optimizer.Adam(lr.LinearWarmup(lr.CosineDecay(1e-3, steps=1000), steps=100))
 
 Steps are counted from 0. The counter is a persistable variable of the program, so a run goes on
-where the last one ended, and a debugger sees how the rate comes about.
+where the last one ended, and a debugger sees how the rate is computed.
 """
 
 from __future__ import annotations

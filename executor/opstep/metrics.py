@@ -11,7 +11,7 @@ from opstep.show.tables import facts_table
 
 
 class Metric:
-    """What all measures share: `append`, `value` and `reset`."""
+    """The base of all measures: `append`, `value` and `reset`."""
 
     @property
     def value(self) -> Any:
@@ -35,7 +35,7 @@ class Metric:
             return f"<{type(self).__name__} without a value yet>"
 
     def _facts(self) -> dict[str, Any]:
-        """What a notebook shows."""
+        """The facts that a notebook shows."""
         return {"value": self.value}
 
     def _repr_html_(self) -> str:
@@ -91,7 +91,7 @@ class Accuracy(Metric):
         table = _table(self, scores)
         classes = _labels(self, labels, len(table))
         _check_range(self, classes, table.shape[1])
-        # Of equal scores the first is the larger one, and NaN is larger than all.
+        # Among equal scores the first counts as larger; NaN counts as the largest.
         order = np.argsort(np.flip(table, 1), axis=1, kind="stable")
         best = table.shape[1] - 1 - np.flip(order, 1)[:, : self.k]
         self._right += int((best == classes[:, None]).any(axis=1).sum())
@@ -158,8 +158,8 @@ class PrecisionAndRecall(NamedTuple):
 
 
 class PrecisionRecall(Metric):
-    """Of the rows that were taken for class `positive`, the share that is (precision), and of those
-    that are, the share that was found (recall). A share of no rows is 0.
+    """Precision is the share of rows predicted as class `positive` that are in it; recall is the
+    share of rows in it that are predicted as such. A share of no rows is 0.
 
     Scores in one column mean class 1 from `threshold` on; in several, the largest one wins.
     """

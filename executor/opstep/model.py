@@ -1,4 +1,4 @@
-"""Models in directories, parameters in files. Loading is safe whoever wrote them: no pickle, sizes
+"""Models in directories, parameters in files. Loading is safe for any file: no pickle, sizes
 checked before memory is taken, no path that leads out of the directory.
 """
 
@@ -27,7 +27,7 @@ _MANIFEST_LIMIT = 1 << 20
 
 
 class Model(NamedTuple):
-    """What `load_model` gives."""
+    """The result of `load_model`."""
 
     program: Program
     feeds: list[str]
@@ -42,10 +42,10 @@ def save_model(
     scope: Scope | None = None,
     inside: bool = False,
 ) -> None:
-    """Write what computes `fetches` from `feeds`, with its parameters, into one directory.
+    """Write the part that computes `fetches` from `feeds`, with its parameters, into one directory.
 
-    Gradients and the training step are left out, and layers that behave otherwise while training
-    are told so. The directory is made when it is not there.
+    Gradients and the training step are left out, and layers such as dropout are set to behave as
+    in a test. The directory is made when it is not there.
 
     With `inside`, the parameters are not written now but by the program itself: an op is added to
     its current block that replaces their file, whole, whenever it runs.
@@ -79,8 +79,8 @@ def save_model(
             "feeds": feed_names,
             "fetches": fetch_names,
             "inside": inside,
-            # A model that was overwritten by half must not pass for a whole one. What the program
-            # writes itself has no digest yet.
+            # A half-overwritten model must not pass for a whole one. Files that the program writes
+            # itself have no digest yet.
             "sha256": {
                 name: _digest(path)
                 for name, path in paths.items()
@@ -109,7 +109,7 @@ def load_model(directory: Path, scope: Scope | None = None) -> Model:
 
 
 def model_without_values(directory: Path) -> Model:
-    """What `load_model` gives; the file of parameters is not looked at."""
+    """Like `load_model`, but without reading the file of parameters."""
     return _open(directory)[0]
 
 
@@ -128,8 +128,8 @@ def load_params(path: Path, program: Program | None = None, scope: Scope | None 
 
 
 def save_checkpoint(path: Path, program: Program | None = None, scope: Scope | None = None) -> None:
-    """Write all that training goes on from to a safetensors file: parameters, the optimizer's
-    state, learning rates and other persistable variables."""
+    """Write everything that training needs to resume to a safetensors file: parameters, the
+    optimizer's state, learning rates and other persistable variables."""
     program = _default() if program is None else program
     _write(path, program, _persistables(program), scope)
 
@@ -164,8 +164,8 @@ def _read(path: Path, program: Program, variables: Sequence[Variable], scope: Sc
 
 
 def _fill_others(program: Program, scope: Scope, loaded: Container[str]) -> None:
-    """In a scope that is new to a merged program, its first run would replace what was loaded: give
-    the other variables their first values now."""
+    """Give the other variables their first values now: in a new scope, the first run of a merged
+    program would replace what was loaded."""
     flags = program._core.once_flags()
     due = [flag for flag in flags if flag not in scope or not scope.find(flag)]
     if not due:
@@ -178,7 +178,7 @@ def _fill_others(program: Program, scope: Scope, loaded: Container[str]) -> None
 
 
 def _persistables(program: Program) -> list[Variable]:
-    """All of them but those that only say whether the others have their first values."""
+    """The persistable variables, except flags that say whether the others have first values."""
     found: dict[str, Variable] = {}
     flags = program._core.once_flags()
     for block in program.blocks:
@@ -298,7 +298,7 @@ def _read_manifest(home: str) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise Error(f"'{path}' does not describe an opstep model")
     if manifest.get("version") != _VERSION:
-        raise Error(f"'{path}' is of a version that is not known here, which reads {_VERSION}")
+        raise Error(f"'{path}' has a version that is not known here; this opstep reads {_VERSION}")
     manifest.setdefault("sha256", {})
     good = (
         _is_text(manifest.get("program"), manifest.get("parameters"))

@@ -12,7 +12,7 @@ import numpy as np
 from opstep.errors import error
 from opstep.foreign_names import hint as hint_of, with_hints
 
-# What may stand beside a variable in an expression.
+# Operands that can be combined with a variable in an expression.
 Operand = Union["Operators", int, float, bool]
 Axis = int | Sequence[int] | None
 # NumPy's functions that are operators, which it calls for `array + variable`.
@@ -33,7 +33,7 @@ _OPERATORS = {
     np.greater: operator.gt,
     np.greater_equal: operator.ge,
 }
-# With the sides exchanged a comparison is another one.
+# Each comparison with its sides exchanged.
 _REFLECTED = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__"}
 
 
@@ -179,7 +179,7 @@ class Operators:
         return len(self.shape)  # type: ignore[attr-defined]
 
     def view(self, *shape: Any) -> Any:
-        """PyTorch's name of `reshape`."""
+        """PyTorch's name for `reshape`."""
         if len(shape) == 1 and not isinstance(shape[0], int | list | tuple):
             raise error("view takes sizes: for another dtype say astype")
         return self.reshape(*shape)
@@ -212,7 +212,7 @@ class Operators:
 
     @with_hints
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        """Where the largest element is, of all or along an axis."""
+        """The index of the largest element, of all or along an axis."""
         x, along = (self.flatten(), 0) if axis is None else (self, axis)
         return _ops().arg_max(x, axis=along, keepdims=keepdims)
 

@@ -51,7 +51,7 @@ class OpFunction(_core.OpFunction):
 
     @cached_property
     def _given(self) -> list[str]:
-        """Output slots that a call gives."""
+        """Output slots that a call returns."""
         return [slot["name"] for slot in self._outputs if not slot["of_block"]]
 
     @cached_property
@@ -86,7 +86,7 @@ class OpFunction(_core.OpFunction):
         return len(needed) == 1 and not required and len(self._outputs) == 1
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        # What _core.OpFunction does not do by itself: it runs an op at once.
+        # The calls that _core.OpFunction does not handle: it runs an op at once.
         if len(args) > len(self._inputs):
             takes = ", ".join(self._inputs) or "none"
             raise self._error(f"takes the inputs {takes}, but {len(args)} were given")
@@ -298,7 +298,7 @@ def _function(op_type: str) -> OpFunction:
 
 
 def __getattr__(name: str) -> OpFunction:
-    # `ops.while_`: a word that Python keeps for itself gets an underscore.
+    # `ops.while_`: the name of a Python keyword gets an underscore.
     op_type = name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
     if op_type not in _types:
         near = _core.nearest(name, _core.op_types())

@@ -29,7 +29,7 @@ _PARAMETERS = (Parameter, ParameterValue)
 
 
 def _values(parameters: Any) -> list[Value]:
-    """What `step` was given, if it can change that."""
+    """The parameters given to `step`, checked."""
     if callable(getattr(parameters, "parameters", None)):
         raise error("step takes parameters, not a layer: say model.parameters()")
     values = list(parameters)
@@ -50,7 +50,7 @@ def _values(parameters: Any) -> list[Value]:
 
 
 class Optimizer:
-    """What all optimizers share; a subclass says how one parameter is changed.
+    """The base of all optimizers; a subclass defines how one parameter is changed.
 
     `learning_rate` is a number, a schedule of `opstep.lr` or a variable with one element that the
     program computes otherwise; `grad_clip` is one of `opstep.clipping`. A parameter's
@@ -143,7 +143,7 @@ class Optimizer:
         """Let imperative mode and the programs that it was added to use the same state, in that
         scope, of parameters that a `Layer` shares there: moments, and how many steps were taken.
 
-        What steps in imperative mode have made goes to the programs; else it is taken from there.
+        State made by steps in imperative mode goes to the programs; otherwise it comes from them.
         """
         target = scope or global_scope()
         for program, named in list(self._named.items()):
@@ -200,7 +200,7 @@ class Optimizer:
 
 
 class _Step:
-    """What the updates of one training step share."""
+    """The values that the updates of one training step share."""
 
     def __init__(self, optimizer: Optimizer, main: Any) -> None:
         self.main = main

@@ -1,4 +1,4 @@
-"""Origins of programs: may a variable of one program name a variable of another one?
+"""Origins of programs: may a variable of one program name a variable of another program?
 
 Names are given by each program on its own, so that two programs have a 'fc_0.out' each. A variable
 names the same thing in a clone or a part of its program, if the clone was made after it, in the
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """What one program has of another one that it was made from."""
+    """The part of another program in a program that was made from it."""
 
     limit: float
     """Ops with ids from here on were made later."""
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 
 def own_origin(program: Program) -> dict[int, Origin]:
-    """Of a program that was not made from others."""
+    """The origin of a program that was not made from others."""
     return {program._serial: Origin(math.inf, frozenset())}
 
 
@@ -63,7 +63,7 @@ def names_in(program: Program, items: Any, what: str) -> list[str]:
 
 def name_in(program: Program, item: Any, what: str) -> str:
     """The name of a variable of the program, given as such, by name, or as that of the program
-    that this one was made from; `what` begins the sentence if it is none."""
+    that this one was made from; `what` begins the sentence if it is not."""
     if isinstance(item, str):
         return item
     if isinstance(item, Variable):

@@ -25,7 +25,7 @@ NOBODY = 0
 
 _numbers = itertools.count(1)
 _lock = threading.RLock()
-# Whoever can still use the values of an owner: programs and layers.
+# The programs and layers that can still use the values of an owner.
 _members: dict[int, WeakSet[Any]] = {}
 # Owners that became one with another.
 _joined: dict[int, int] = {}
@@ -33,7 +33,7 @@ _of_objects: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def new_owner(member: Any) -> int:
-    """An owner that is there for as long as `member` is."""
+    """An owner that lives as long as `member`."""
     with _lock:
         number = next(_numbers)
         _members[number] = WeakSet([member])
@@ -96,14 +96,14 @@ def copy_owners(source: Program, part: Program) -> None:
 
 
 def check_shared(program: Program, added: Program) -> None:
-    """Is what both programs have the same value in both?"""
-    # What says that first values are there must differ, which is said elsewhere.
+    """Checks that a name that both programs have means the same value in both."""
+    # Flags of first values must differ, which is checked elsewhere.
     mine = set(_persistables(program)) - set(program._core.once_flags())
     for name in _persistables(added):
         if name in mine and not same(owner_of(added, name), owner_of(program, name)):
             raise Error(
                 f"programs '{program.name}'{line_of(program)} and '{added.name}'{line_of(added)} "
-                f"both have '{name}', each its own: build one of them inside opstep.name_scope; to "
+                f"each have their own '{name}': build one of them inside opstep.name_scope; to "
                 "share it, give the layer the same name= in both"
             )
 
@@ -115,7 +115,7 @@ def adopt(program: Program, added: Program) -> None:
 
 
 def same(one: int, other: int) -> bool:
-    """Nobody's values are everybody's."""
+    """Values that belong to nobody can be used by all."""
     return one == other or NOBODY in (one, other)
 
 
@@ -129,8 +129,8 @@ def _root(owner: int) -> int:
 
 
 def settle(program: Program, scope: Scope) -> None:
-    """A run found the value of another owner: give the program what nobody else can use any more,
-    or say whose the value is."""
+    """A run found the value of another owner: give the program the values that nobody else can use
+    any more, or report the owner."""
     with _lock:
         for name in _persistables(program):
             wanted = program._owners.get(name, program._owner)
@@ -148,7 +148,7 @@ def claim(program: Program, scope: Scope, names: Any) -> None:
 
 
 def check(program: Program, name: str, scope: Scope, file: str | None = None) -> None:
-    """Is the scope's value of that name one that the program may use, or fill from a file?"""
+    """Checks that the program may use the scope's value of that name, or fill it from a file."""
     if may_use(program, name, scope):
         return
     whose = _whose(_root(scope._core.owner(name)))
@@ -166,7 +166,7 @@ def check(program: Program, name: str, scope: Scope, file: str | None = None) ->
 
 
 def may_use(program: Program, name: str, scope: Scope) -> bool:
-    """The same as an answer."""
+    """The same check, as a bool."""
     wanted, found = owner_of(program, name), scope._core.owner(name)
     if same(wanted, found):
         return True
@@ -180,7 +180,7 @@ def may_use(program: Program, name: str, scope: Scope) -> bool:
 
 
 def _living(owner: int) -> list[Any]:
-    """Whoever can still use the values of that owner."""
+    """The programs and layers that can still use the values of that owner."""
     if _members.get(owner):
         gc.collect()  # a program and its blocks know each other
     return list(_members.get(owner, ()))

@@ -6,8 +6,8 @@
     pictures.tensor(machine.gradients["fc_0.w"])    # statistics, histogram and heat map
     pictures.graph(program)                         # its ops, and what goes from one to another
 
-In a terminal each is one line. However much is given, a picture stays small: what is left out is
-said in its caption.
+In a terminal each is one line. A picture of large data stays small: its caption says what was left
+out.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def points(xy: Any, title: str = "") -> Picture:
     up = Scale(everything[:, 1], size + _TOP, _TOP)
     _same_unit(across, up)
     parts = _axes(across, up)
-    share = -(-len(everything) // _POINTS)  # every how manyth is drawn
+    share = -(-len(everything) // _POINTS)  # one of this many points is drawn
     for rows, colour in zip(finite.values(), _colours(named), strict=True):
         drawn = rows[:: max(share, 1)]
         path = "".join(
@@ -113,7 +113,7 @@ def images(
     """The first images of [n, height, width], [n, channels, height, width] or [n, height, width,
     channels], with 1 or 3 channels; dark is low, light is high.
 
-    `labels` stand below them; where `truth` is another label, both do, in red.
+    `labels` are shown below them; where `truth` is another label, both do, in red.
     """
     total = np.shape(array)[0] if np.ndim(array) else 0
     for name, given in (("labels", labels), ("truth", truth)):
@@ -240,7 +240,7 @@ def _channels_last(array: np.ndarray) -> np.ndarray:
 def _words(
     i: int, labels: Sequence[Any] | np.ndarray | None, truth: Sequence[Any] | np.ndarray | None
 ) -> tuple[str, bool]:
-    """What stands below image i, and whether it is wrong."""
+    """The text below image i, and whether its label is wrong."""
     label = "" if labels is None else _word(labels[i])
     if truth is None:
         return label, False

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from opstep.executor import Executor, Scope
     from opstep.initializer import Initializer
 
-# What may stand in a slot: one variable or several, as objects or by name.
+# The value of a slot: one variable or several, as objects or by name.
 Slot = Variable | str | Sequence[Variable | str]
 
 _numbers = itertools.count()
 _serials = itertools.count()
-# protobuf reads no more.
+# protobuf does not read larger messages.
 _FILE_LIMIT = 2**31 - 1
 
 
@@ -72,7 +72,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """What people call it: `fc_0.matmul`."""
+        """Its name for people: `fc_0.matmul`."""
         return self._field("name")
 
     @property
@@ -178,7 +178,7 @@ class Block:
         persistable: bool = False,
         stop_gradient: bool = False,
     ) -> Variable:
-        """A new variable; a name that the block has already gives the variable that is there."""
+        """A new variable, or the block's variable of that name if it has one already."""
         given, name = name, name or self.program.unique_name("var")
         made = self._create_var(name, shape, dtype, persistable, stop_gradient)
         if given and persistable:
@@ -310,7 +310,7 @@ class Program:
     def _attach(self, core: _core.Program) -> None:
         self._core = core
         self._serial = next(_serials)
-        # Whose the values of its persistable variables are, and of those that differ.
+        # The owner of its persistable variables, and the owners of those that differ.
         self._owner = owners.NOBODY
         self._owners: dict[str, int] = {}
         # The programs that it was made from, and variables of others that name its own.
@@ -324,7 +324,7 @@ class Program:
         self._startup: Program | None = None
         self._executor: Executor | None = None
         self._seeds_given = 0
-        # What Python code its reader ops read from.
+        # The Python objects that its reader ops read from.
         self._readers: list[object] = []
         self._layers_here: Any = None
         # Where it finds its values when a run is given no scope.
@@ -340,7 +340,7 @@ class Program:
 
     @property
     def _layers(self) -> Any:
-        """What objects of opstep.imperative.Layer are in it."""
+        """The objects of opstep.imperative.Layer in it."""
         return self._layers_here
 
     @_layers.setter
@@ -423,7 +423,7 @@ class Program:
     def _from_core(cls, core: _core.Program) -> Program:
         program = cls.__new__(cls)
         program._attach(core)
-        # New names must not meet those that are there.
+        # New names must not collide with existing ones.
         names = core.op_names() + core.var_names(0)
         for name in names:
             for match in re.finditer(r"_(\d+)(?=\.|$)", name):
@@ -434,9 +434,9 @@ class Program:
     def clone(self, for_test: bool = False, name: str | None = None) -> Program:
         """A copy; its ops keep ids and lines, its parameters are found in the scope by name.
 
-        With `for_test`, gradients, the training step, what serves only that and what writes files
-        are left out, also in loops, and layers that behave otherwise while training (dropout,
-        batch_norm) are told so.
+        With `for_test`, gradients, the training step, ops that serve only that and ops that write
+        files are left out, also in loops, and layers such as dropout and batch_norm are set to
+        behave as in a test.
         """
         if for_test:
             return self._part(self._core.for_test(name or f"{self.name}_test"))
@@ -445,7 +445,7 @@ class Program:
     def prune(self, targets: Slot, name: str | None = None, filled: bool = False) -> Program:
         """A copy with only the ops that compute `targets`, variables of any block.
 
-        With `filled`, what `merge` added to give parameters their first values is left out.
+        With `filled`, ops that `merge` added to give parameters their first values are left out.
         """
         names = origins.names_in(self, targets, "cannot prune to")
         return self._part(self._core.prune(names, name or f"{self.name}_pruned", filled))

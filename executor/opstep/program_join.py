@@ -1,4 +1,4 @@
-"""One program out of two: `merge` a startup program into the one that it is for, `chain` two."""
+"""One program from two: `merge` a startup program into the one that it is for, `chain` two."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def merge(startup: Program, main: Program, name: str | None = None) -> Program:
     """A program that does what `main` does, and in its first run in a scope what `startup` does
     before it: the same results as running one after the other, from a single file.
 
-    Ops of `main` keep ids, names and blocks. Persistable variables are shared by name. That the
-    first values are there is kept in the scope as `<name of startup>.done`; set it to False to have
+    Ops of `main` keep ids, names and blocks. Persistable variables are shared by name. The scope's
+    value `<name of startup>.done` says that the first values are there; set it to False to have
     them filled again. A first run that fails leaves none of them behind.
     """
     _check("merge", startup, main)
@@ -38,7 +38,7 @@ def chain(
 
     `connect` says which feed of `second` takes which variable of `first`: `connect={x: hidden}`.
     Feeds and persistable variables of one name are one variable. Other variables and ops of
-    `second` whose name `first` has too get another one: `fc_0.out_1`.
+    `second` get a new name if `first` has one of that name: `fc_0.out_1`.
     """
     _check("chain", first, second)
     names = {
@@ -51,7 +51,7 @@ def chain(
 def joined(
     first: Program, second: Program, connect: Mapping[str, str], share: bool, name: str
 ) -> Program:
-    """With `share`, what both have under one name must be the same and is there once."""
+    """With `share`, values that both have under one name must be the same and exist once."""
     owners.check_shared(first, second)
     made = first._part(first._core.joined(second._core, connect, share, name))
     owners.adopt(made, second)

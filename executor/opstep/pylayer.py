@@ -23,7 +23,7 @@ _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
 @dataclass(frozen=True)
 class TensorType:
-    """What is known of an input or a result before there are values."""
+    """The type of an input or a result, known before there are values."""
 
     shape: Shape
     dtype: str
@@ -33,7 +33,7 @@ class TensorType:
 
 
 class PyLayerContext:
-    """What `forward` and `backward` get as their first argument."""
+    """The first argument of `forward` and `backward`."""
 
     __slots__ = ("inputs", "options", "outputs", "wanted")
 
@@ -53,16 +53,16 @@ class PyLayerContext:
             object.__setattr__(self, name, value)
 
     options: dict[str, Any]
-    """What `apply` was given by name."""
+    """The named arguments of `apply`."""
     inputs: tuple[np.ndarray, ...]
-    """What `forward` is given."""
+    """The inputs of `forward`."""
     outputs: tuple[np.ndarray, ...]
-    """In `backward`, what `forward` gave."""
+    """In `backward`, the results of `forward`."""
     wanted: tuple[bool, ...]
     """In `backward`, for each input: is its gradient wanted?"""
 
     def save_for_backward(self, *_: Any) -> None:
-        """There is no need: the executor keeps what `backward` sees."""
+        """Not needed: the executor keeps everything that `backward` reads."""
         raise _keeps_nothing()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -72,7 +72,7 @@ class PyLayerContext:
 def _keeps_nothing() -> Error:
     return Error(
         "the context keeps nothing from forward to backward: backward has ctx.inputs, ctx.outputs "
-        "and ctx.options; what else it needs is one more result of forward"
+        "and ctx.options; add anything else it needs to the results of forward"
     )
 
 
@@ -91,10 +91,9 @@ class PyLayer:
     y = Scale.apply(x, factor=3.0)
 
     In imperative mode it runs at once and is on the tape; in a program it is an op, `py_layer`,
-    that calls back. The arrays are copies, so they may be kept or written into. A program that was
-    saved finds the class by the name of its module and its own, or by
-    `class Scale(PyLayer, name=...)`, once its module has been imported; nothing is ever imported
-    because a file says so.
+    that calls back. The arrays are copies, so they may be kept or written into. A saved program
+    finds the class by its module and name, or by `class Scale(PyLayer, name=...)`, once its module
+    has been imported; a program file never causes an import.
     """
 
     _layer_name: str
@@ -110,16 +109,16 @@ class PyLayer:
 
     @staticmethod
     def backward(ctx: PyLayerContext, *gradients: np.ndarray) -> Any:
-        """From the gradients of the results (zeros where there is none) that of the input, or a
-        tuple with one for each input; None stands for zeros, as for inputs that have no gradient.
+        """From the gradients of the results (zeros where there is none), the gradient of the input,
+        or a tuple with one for each input; None means zeros, as for inputs without a gradient.
         """
         raise NotImplementedError
 
     @staticmethod
     def shapes(*inputs: TensorType, **options: Any) -> Any:
-        """What `forward` gives, before there are values: for one result a shape, a pair of shape
-        and dtype, or an input that it is like; for several a list of those. Sizes that are known
-        only at run time are None. A shape alone has the first input's dtype.
+        """The types of `forward`'s results, before there are values: for one result a shape, a pair
+        of shape and dtype, or an input of the same type; for several a list of those. Sizes that
+        are known only at run time are None. A shape alone has the first input's dtype.
         """
         return inputs[0]
 
@@ -187,16 +186,16 @@ def _error(cls: type[PyLayer], what: str) -> Error:
     return Error(f"[{cls.__name__}] {what}{where}")
 
 
-# --- which class a program means
+# --- the class that a program names
 
 _layers: weakref.WeakValueDictionary[str, type[PyLayer]] = weakref.WeakValueDictionary()
 _counts: dict[str, int] = {}
-# What has been applied is in a program or on a tape.
+# Keeps applied classes alive: a program or a tape needs them.
 _pinned: dict[str, type[PyLayer]] = {}
 
 
 def _register(cls: type[PyLayer], name: str) -> str:
-    """A name of its own for a class: one that is defined anew, as in a notebook, is another."""
+    """A unique name for a class: one that is defined again, as in a notebook, gets a new one."""
     count = _counts[name] = _counts.get(name, 0) + 1
     own = name if count == 1 else f"{name}#{count}"
     _layers[own] = cls
@@ -217,7 +216,7 @@ def _find(name: str) -> type[PyLayer]:
     return found
 
 
-# --- what the executor calls
+# --- callbacks of the executor
 
 
 class _Calls:
@@ -233,7 +232,7 @@ class _Calls:
         if cls.backward is PyLayer.backward:
             raise Error(
                 f"{cls.__name__} has no backward, but a gradient through it is wanted: write one, "
-                "or set stop_gradient of what it gives"
+                "or set stop_gradient of its result"
             )
 
     def forward(
@@ -287,7 +286,7 @@ def _call(
 
 
 def _raised(cls: type[PyLayer], what: str, error: Exception) -> Error:
-    """The innermost line that is not NumPy's is where it went wrong."""
+    """The error with the innermost line that is not NumPy's."""
     place, trace = "", error.__traceback__
     trace = trace and trace.tb_next  # the first line is the call
     while trace is not None:
@@ -333,7 +332,7 @@ def _checked(
     return arrays
 
 
-# --- what shapes() says
+# --- the result of shapes()
 
 
 def _results(

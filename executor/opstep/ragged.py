@@ -1,4 +1,4 @@
-"""Sequences of different lengths: `Ragged` is what is fed to ragged variables and fetched of them.
+"""Sequences of different lengths: a `Ragged` is fed to a ragged variable or fetched from it.
 
 words = layers.data("words", shape=[None, 16], lod_level=1)
 exe.run(main, feed={words: opstep.Ragged([first, second])}, fetch_list=[...])
@@ -22,7 +22,7 @@ from opstep._core import Error
 from opstep.program import Block, Program
 from opstep.variable import SequenceLevel, Variable
 
-# Of sequences, how many are shown.
+# The number of sequences that are shown.
 _SHOWN = 8
 
 
@@ -51,7 +51,7 @@ class Ragged:
 
     @classmethod
     def from_offsets(cls, values: Any, *levels: Any) -> Ragged:
-        """Rows with the offsets of their sequences; of several levels, the outermost first."""
+        """Rows with the offsets of their sequences; with several levels, the outermost first."""
         rows = np.asarray(values)
         if rows.ndim == 0 or rows.dtype == object:
             raise Error("a Ragged needs an array of rows, one after the other")
@@ -78,7 +78,7 @@ class Ragged:
 
     @property
     def lengths(self) -> np.ndarray:
-        """How long each sequence is."""
+        """The length of each sequence."""
         return np.diff(self.offsets)
 
     @property
@@ -112,7 +112,7 @@ class Ragged:
         return self._below(int(self.offsets[number]), int(self.offsets[number + 1]))
 
     def _below(self, begin: int, end: int) -> Any:
-        """What lies from `begin` to `end` in the next level, or of the rows."""
+        """The part from `begin` to `end` of the next level, or of the rows."""
         if self.lod_level == 1:
             return self.values[begin:end]
         levels = []
@@ -176,7 +176,7 @@ def _parts(
         try:
             rows = np.asarray(each, dtype=dtype)
         except (ValueError, TypeError):
-            raise Error(f"sequence {here} is no list of numbers, or of rows of one shape") from None
+            raise Error(f"sequence {here} is not a list of numbers or rows of one shape") from None
         if rows.ndim == 0 or rows.dtype == object:
             raise Error(f"sequence {here} is {each!r}: it must be a list of rows")
         lengths[0].append(len(rows))
@@ -184,14 +184,14 @@ def _parts(
 
 
 def _joined(parts: list[tuple[np.ndarray, bool]], dtype: Any) -> np.ndarray:
-    """One after the other. An empty list says nothing of the shape of rows."""
+    """All parts joined. An empty list says nothing about the shape of rows."""
     known = [rows for rows, _ in parts if len(rows) or rows.ndim > 1]
     if not known:
         return parts[0][0] if parts else np.empty(0, dtype or np.float32)
     for rows in known:
         if rows.shape[1:] != known[0].shape[1:]:
             raise Error(
-                f"a sequence has rows of shape {list(rows.shape[1:])}, another one of "
+                f"a sequence has rows of shape {list(rows.shape[1:])}, another has rows of "
                 f"{list(known[0].shape[1:])}: all must be of one shape"
             )
     return np.concatenate(known)
@@ -237,7 +237,7 @@ def declare(
         raise Error(f"'{name}': lod_level is {lod_level}, but a ragged variable has 1 or more")
     if not shape or shape[0] is not None:
         raise Error(
-            f"'{name}' is to be ragged: the first size of its shape must be None, "
+            f"'{name}' is declared ragged: the first size of its shape must be None, "
             "the rows of all sequences"
         )
     made = block.create_var(name, shape, dtype, stop_gradient=stop_gradient)
@@ -301,24 +301,24 @@ def _not_ragged(name: str, value: Any) -> Error:
 
 
 def check_fed(program: Program, fed: Mapping[str, np.ndarray]) -> None:
-    """Complains of an array that was fed to a ragged variable as if it were none."""
+    """Rejects an array that was fed to a ragged variable as if it were not ragged."""
     for name, offsets in program._core.offsets_of(list(fed)).items():
         if any(each not in fed for each in offsets):
             raise _not_ragged(name, fed[name])
 
 
 class Fetches:
-    """What to fetch so that ragged variables come back as such."""
+    """The names to fetch so that ragged variables come back as `Ragged`."""
 
     def __init__(self, program: Program, names: list[str]) -> None:
         self.names = self._wanted = names
         self._offsets = program._core.offsets_of(names)
-        if self._offsets:  # else nothing is to be done: a run of a small program takes microseconds
+        if self._offsets:  # else nothing to do: a run of a small program takes microseconds
             more = {name: None for levels in self._offsets.values() for name in levels}
             self.names = names + [name for name in more if name not in names]
 
     def values(self, fetched: list[np.ndarray]) -> list[Any]:
-        """The values of what was wanted."""
+        """The values that were asked for."""
         if not self._offsets:
             return fetched
         found = dict(zip(self.names, fetched, strict=True))

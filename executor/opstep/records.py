@@ -60,7 +60,7 @@ class Writer:
         self._open().write(self._arrays(values))
 
     def write_batch(self, **values: Any) -> None:
-        """As many records as the first axis of each value has."""
+        """Several records: the first axis of each value counts them."""
         self._open().write_batch(self._arrays(values))
 
     def flush(self) -> None:
@@ -79,7 +79,7 @@ class Writer:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is None:
             self.close()
-        self._core = None  # Not closed: the unfinished file goes away, what was there stays.
+        self._core = None  # Not closed: the unfinished file is deleted, an existing one stays.
 
     def _open(self) -> _core.RecordWriter:
         if self._core is None:
@@ -99,12 +99,12 @@ class Writer:
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """What of a file cannot be read, as far as it is known yet; `Reader.verify` looks at all."""
+    """The damage of a file, as far as it is known yet; `Reader.verify` finds all of it."""
 
     chunks: int = 0
     records: int = 0
     bytes: int = 0
-    torn: bool = False  # The end is missing: nobody knows how many records were there.
+    torn: bool = False  # The end is missing: the number of lost records is unknown.
 
     def __bool__(self) -> bool:
         return self != Lost()
@@ -121,7 +121,7 @@ class Lost:
 class Reader:
     """The records of a file, or of several with the same fields, one after the other.
 
-    Damage is an error. With `damaged="skip"` what is intact is read and `lost` counts the rest:
+    Damage is an error. With `damaged="skip"` intact records are read and `lost` counts the rest:
     records keep the numbers that they were written with, `len` counts lost ones too, `[i]` of a
     lost one is an error, and iterating leaves them out.
     """
@@ -144,7 +144,7 @@ class Reader:
 
     @property
     def chunks(self) -> int:
-        """How many can be read, as far as it is known yet."""
+        """The number of readable chunks, as far as it is known yet."""
         return sum(file.chunks() for file in self._files)
 
     def verify(self) -> Lost:
@@ -182,15 +182,15 @@ class Reader:
 
 
 def left_out() -> dict[str, Lost]:
-    """By file, what pipelines of this process left out because it is damaged."""
+    """By file: the damage that pipelines of this process left out."""
     return {path: Lost(*loss) for path, loss in _core.records_left_out().items()}
 
 
 def convert(source: Path | Iterable[Mapping[str, Any]], path: Path, codec: str = "zlib") -> int:
     """Write a record file from a .npz (an array's first axis counts records), a .csv of numbers
-    with a header, or dicts of values; how many records it has.
+    with a header, or dicts of values; returns the number of records.
 
-    Of dicts, the first says which fields there are; every size may differ between records.
+    The first of the dicts defines the fields; every size may differ between records.
     """
     if not isinstance(source, (str, os.PathLike)):
         return _from_dicts(source, path, codec)
@@ -254,7 +254,7 @@ def _numbers(source: str, line: int, names: list[str], row: list[str]) -> list[i
                 values.append(float(text))
             except ValueError:
                 raise Error(
-                    f"line {line} of '{source}' has '{text}' for '{name}', which is no number"
+                    f"line {line} of '{source}' has '{text}' for '{name}', which is not a number"
                 ) from None
     return values
 
@@ -270,7 +270,7 @@ def _from_dicts(source: Iterable[Mapping[str, Any]], path: Path, codec: str) -> 
     records = iter(source)
     first = next(records, None)
     if first is None:
-        raise Error(f"cannot write '{file_path(path)}': there is no record that says the fields")
+        raise Error(f"cannot write '{file_path(path)}': there is no record to define the fields")
     values = {name: np.asarray(value) for name, value in first.items()}
     fields = {name: (a.dtype.name, [None] * a.ndim) for name, a in values.items()}
     count = 0
@@ -299,10 +299,10 @@ def _field(path: str, name: str, field: Field) -> Field:
 
 
 def _array(path: str, name: str, value: Any, dtype: np.dtype) -> np.ndarray:
-    """Lists and numbers become the field's dtype; an array of another one is left to the check."""
+    """Lists and numbers become the field's dtype; arrays are left to the check."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     try:
         return np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise Error(f"cannot write to '{path}': '{name}' is no {dtype} array: {error}") from None
+        raise Error(f"cannot write to '{path}': '{name}' is not a {dtype} array: {error}") from None

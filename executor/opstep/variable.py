@@ -13,7 +13,7 @@ from opstep.operators import Operand as Operand, Operators
 if TYPE_CHECKING:
     from opstep.program import Block, Operator, Program
 
-# Factor of the learning rate; weight decay in place of the optimizer's; is the gradient clipped?
+# Factor of the learning rate; weight decay instead of the optimizer's; is the gradient clipped?
 OPTIMIZE_ATTRS = ("learning_rate", "weight_decay", "grad_clip")
 
 
@@ -28,7 +28,7 @@ class SequenceLevel(NamedTuple):
 class Variable(Operators):
     """A tensor that will be there when the program runs."""
 
-    # A debugger reads them where they lie.
+    # A debugger reads these attributes directly.
     __slots__ = ("__weakref__", "_program_id", "block", "name")
 
     def __init__(self, block: Block, name: str) -> None:
@@ -51,13 +51,13 @@ class Variable(Operators):
 
     @property
     def lod(self) -> list[SequenceLevel]:
-        """Of a ragged variable, its levels of sequences, outermost first."""
+        """The levels of sequences of a ragged variable, outermost first."""
         names = self.block.program._core.lod(self.block.index, self.name)
         return [SequenceLevel(*map(self.block.var, level)) for level in names]
 
     @property
     def lod_level(self) -> int:
-        """How many levels of sequences of different lengths its rows are in."""
+        """The number of levels of sequences that its rows are in."""
         return len(self.block.program._core.lod(self.block.index, self.name))
 
     def _set_lod(self, levels: Sequence[SequenceLevel]) -> None:
@@ -173,7 +173,7 @@ class Parameter(Variable):
 
     @property
     def optimize_attr(self) -> dict[str, float]:
-        """What optimizers do otherwise with it: see `opstep.optimizer.Optimizer`."""
+        """How optimizers treat it differently: see `opstep.optimizer.Optimizer`."""
         return self.program._core.var_attrs(self.block.index, self.name)
 
     @optimize_attr.setter
@@ -183,7 +183,7 @@ class Parameter(Variable):
 
 
 def check_optimize_attr(name: str, value: Mapping[str, float]) -> None:
-    """Is it what a parameter may say to optimizers?"""
+    """Checks options of a parameter for optimizers."""
     for key, number in value.items():
         if key not in OPTIMIZE_ATTRS:
             near = _core.nearest(key, list(OPTIMIZE_ATTRS))

@@ -210,8 +210,8 @@ CASES: list[tuple[Callable[..., Any], str]] = [
     (tried, "the 'try' on line"),
     (yielded, "'yielded' is a generator"),
     (awaited, "'awaited' is asynchronous"),
-    (unknown_manager, "stands in a 'with' of lock"),
-    (manager_inside, "a 'with' of lock stands inside the 'if'"),
+    (unknown_manager, "is inside a 'with' of lock"),
+    (manager_inside, "a 'with' of lock is inside the 'if'"),
     (numpy_called, "NumPy's exp works on arrays"),
     (value_needed, "numpy() needs the value of 'x' now"),
     (compared, "'==' asks whether two tensors are the same object"),
@@ -220,7 +220,7 @@ CASES: list[tuple[Callable[..., Any], str]] = [
     (many_truths, "has the shape [3]"),
     (chosen_in_a_list, "is known only when the program runs, but a comprehension"),
     (float_range, "a range needs whole numbers"),
-    (listed_range, "how many items there are is known only when the program runs"),
+    (listed_range, "the number of items is known only when the program runs"),
     (zipped_with_a_list, "zip of tensors and other things"),
 ]
 
@@ -245,7 +245,7 @@ def test_a_sentence_with_the_line(function: Callable[..., Any], words: str) -> N
 
 
 def test_a_layer_function_without_a_name_in_a_loop() -> None:
-    words = "layers.fc without a name stands inside the 'while' on line"
+    words = "layers.fc without a name is inside the 'while' on line"
     with pytest.raises(opstep.Error, match=words):
         opstep.to_graph(Unnamed())(np.zeros((2, 3), np.float32))
 
@@ -255,7 +255,7 @@ def test_what_has_no_source() -> None:
     exec("def f(x):\n    return x", made)
     with pytest.raises(opstep.Error, match="cannot be converted without its source"):
         opstep.to_graph(made["f"])
-    with pytest.raises(opstep.Error, match="'len' is no Python function"):
+    with pytest.raises(opstep.Error, match="'len' is not a Python function"):
         opstep.to_graph(len)
     with pytest.raises(opstep.Error, match="to_graph takes a function or a Layer"):
         opstep.to_graph(3)  # type: ignore[arg-type]
@@ -266,7 +266,7 @@ def test_two_lambdas_on_one_line_are_told_apart_or_refused() -> None:
     try:
         results = [opstep.to_graph(f)(X) for f in pair]
     except opstep.Error as error:
-        assert "several lambdas stand on this line" in str(error)
+        assert "there are several lambdas on this line" in str(error)
     else:
         np.testing.assert_array_equal(results, [X, X * 2])
 

@@ -384,7 +384,7 @@ def test_wrong_use_of_the_explicit_forms() -> None:
         with pytest.raises(opstep.Error, match="what its variables become"):
             with opstep.while_(lambda v: v.sum() < 3, (imperative.to_variable(X),)):
                 pass
-        with pytest.raises(opstep.Error, match=r"next\(\) is given 2"):
+        with pytest.raises(opstep.Error, match=r"next\(\) got 2"):
             with opstep.while_(lambda v: v.sum() < 3, (imperative.to_variable(X),)) as loop:
                 loop.next(1, 2)
         assert float(imperative.to_variable(X).sum() * 1.0) == 7.0  # still line by line

@@ -88,12 +88,12 @@ def test_state_that_does_not_fit() -> None:
         Net().load_state_dict(state)
     with pytest.raises(opstep.Error, match=r"no 'hiden.w' to load; did you mean 'hidden.w'\?"):
         net.load_state_dict(state | {"hiden.w": X})
-    with pytest.raises(opstep.Error, match=r"'hidden.w' is float32\[3, 4\] but what is to be"):
+    with pytest.raises(opstep.Error, match=r"'hidden.w' is float32\[3, 4\] but the loaded"):
         net.load_state_dict(state | {"hidden.w": X})
     before = net.state_dict()
     assert all(np.array_equal(before[name], state[name]) for name in state), "nothing was changed"
     del state["hidden.w"]
-    with pytest.raises(opstep.Error, match=r"'hidden\.w' of Net is not in what is to be loaded"):
+    with pytest.raises(opstep.Error, match=r"'hidden\.w' of Net is not in the loaded state"):
         net.load_state_dict(state)
 
 

@@ -261,4 +261,4 @@ def test_a_value_of_several_elements_is_no_number() -> None:
 def test_a_layer_function_alone_would_forget_its_parameters() -> None:
     with imperative.guard(), pytest.raises(opstep.Error) as error:
         layers.fc(to_variable(X), 4)
-    assert "'fc.w' would be made anew at each call" in said(error)
+    assert "'fc.w' would be made again at each call" in said(error)

@@ -1,4 +1,4 @@
-"""`opstep run --data train.rec`: record files in the place of a program's own data."""
+"""`opstep run --data train.rec`: record files instead of a program's own data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from opstep.readers.pipelines import Field, described
 
 
 def replace(program: Program, given: Sequence[str], skip_damaged: bool = False) -> set[int]:
-    """Let readers read other files: PATH is for the first loop, NAME=PATH for a loop or an op that
-    brings data. Gives the ids of the ops that now read what the user named. With `skip_damaged`
-    all that read record files leave out what is damaged."""
+    """Let readers read other files: PATH is for the first loop, NAME=PATH for a loop or a reading
+    op. Returns the ids of the ops that now read the user's files. With `skip_damaged`, all readers
+    of record files leave out damaged records."""
     damaged = "skip" if skip_damaged else "fail"
     paths: dict[int, list[str]] = {}
     for text in given:

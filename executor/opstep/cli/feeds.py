@@ -1,4 +1,4 @@
-"""What `opstep run` feeds: arrays out of files, or random ones."""
+"""The feeds of `opstep run`: arrays from files, or random arrays."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _random(program: Program, name: str, batch: int, rng: np.random.Generator) -
     """An array with `batch` rows, or that many sequences."""
     variable = program.global_block().var(name)
     if variable.dtype == "bfloat16":
-        raise Error(f"'{name}' is bfloat16, which NumPy has not: it cannot be fed")
+        raise Error(f"'{name}' is bfloat16, which NumPy does not have: it cannot be fed")
     rows, levels = batch, []
     for _ in range(variable.lod_level):
         lengths = rng.integers(1, _LONGEST + 1, rows)

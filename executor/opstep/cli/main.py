@@ -22,7 +22,8 @@ examples:
   opstep run main.opstep --startup startup.opstep --random --repeat 50 --fetch mean_0.out
   opstep run train.opstep --data train.rec --set lr=0.01 --steps 5000 --out trained
 
-exit code: 0, 1 when something went wrong, 2 for wrong arguments, 130 after Ctrl-C; a script's own
+exit code: that of a script; else 0, 1 when something went wrong, 2 for wrong arguments, 130 after
+Ctrl-C
 """
 
 SHOW_EPILOG = """\
@@ -35,7 +36,7 @@ examples:
 """
 
 RECORDS_EPILOG = """\
-info tells fields and sizes, verify reads all of FILE and counts what is damaged, convert writes a
+info shows fields and sizes, verify reads all of FILE and counts damaged records, convert writes a
 record file from a .npz (the first axis of each array counts records) or a .csv of numbers whose
 first line names the columns.
 
@@ -49,7 +50,7 @@ exit code: 0, 1 when something is damaged or went wrong, 2 for wrong arguments
 
 
 def parser() -> argparse.ArgumentParser:
-    """All that can be said to these commands."""
+    """The arguments of these commands."""
     top = argparse.ArgumentParser(prog="opstep")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
@@ -74,26 +75,28 @@ def parser() -> argparse.ArgumentParser:
         "--batch", metavar="N", type=_count, default=1,
         help="the sizes of random feeds that the program leaves open (1)",
     )  # fmt: skip
-    run.add_argument("--seed", metavar="N", type=int, default=0, help="of the random values (0)")
+    run.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of the random values (0)"
+    )
     run.add_argument(
         "--fetch", metavar="NAME", action="append", default=[], dest="wanted",
-        help="a variable to show, beside what a model gives anyway; may be repeated",
+        help="a variable to show, besides the results of a model; may be repeated",
     )  # fmt: skip
     run.add_argument(
         "--out",
         metavar="DIR",
-        help="write what was fetched to DIR as NAME.npy, do not show it; and what was trained, as "
-        "params.safetensors",
+        help="write fetched values to DIR as NAME.npy instead of showing them, and trained values "
+        "as params.safetensors",
     )
     run.add_argument(
         "--repeat",
         metavar="N",
         type=_count,
         default=1,
-        help="run N times and tell how long it took",
+        help="run N times and report the time",
     )
     run.add_argument(
-        "--startup", metavar="FILE", help="a program that is run once before: it fills parameters"
+        "--startup", metavar="FILE", help="a program to run once before FILE: it fills parameters"
     )
     run.add_argument(
         "--allow-files",
@@ -106,7 +109,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_training(run)
     run.add_argument(
-        "--taps", metavar="FILE", help="log values of ops as this file says; stands before a script"
+        "--taps", metavar="FILE", help="log values of ops as this file says; goes before a script"
     )
     show = commands.add_parser(
         "show",
@@ -137,12 +140,12 @@ def _add_training(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     loops.add_argument(
         "--skip-damaged", action="store_true",
-        help="leave out what is damaged in record files, and count it, where damage is an error",
+        help="skip and count damaged records; without it, damage is an error",
     )  # fmt: skip
     loops.add_argument(
         "--checkpoint", metavar="FILE",
-        help="what Ctrl-C writes and the same command goes on from; gone when the program has "
-        "ended (NAME.checkpoint.safetensors in the current directory, for NAME.opstep)",
+        help="the file that Ctrl-C writes and the same command resumes from; deleted when the "
+        "program has ended (NAME.checkpoint.safetensors in the current directory, for NAME.opstep)",
     )  # fmt: skip
 
 
@@ -160,7 +163,7 @@ def _add_records(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     for name, what in [
         ("info", "fields, number of records and sizes"),
-        ("verify", "read everything and count what is damaged"),
+        ("verify", "read everything and count damaged records"),
     ]:
         action = actions.add_parser(name, help=what, description=what)
         action.add_argument("file", metavar="FILE", help="a record file")
@@ -205,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        # Nobody reads our output (`| head`); Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
 
@@ -222,14 +225,14 @@ def _taps(words: list[str]) -> tuple[str | None, list[str]]:
 def _feed(text: str) -> tuple[str, str]:
     name, equals, path = text.partition("=")
     if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"'{text}' is no feed: write NAME=FILE.npy")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a feed: write NAME=FILE.npy")
     return name, path
 
 
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise argparse.ArgumentTypeError(f"'{text}' is no setting: write NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a setting: write NAME=VALUE")
     return name, value
 
 
@@ -239,5 +242,5 @@ def _count(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of 1 or more")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of 1 or more")
     return number

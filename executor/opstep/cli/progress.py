@@ -1,4 +1,4 @@
-"""How far the loops of a running program are, for people."""
+"""The progress of a running program's loops, for people to read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Loop(NamedTuple):
         told = []
         for name in self.shown:
             value = scope.find(name) if name in scope else None
-            # 0 is what it begins with: there is no value of an iteration yet.
+            # 0 is the initial value: no iteration has set it yet.
             if value is not None and value.size == 1 and value.item() != 0:
                 label = name.removeprefix(f"{self.name}.").removesuffix(".latest")
                 told.append(f"{label} {value.item():.4g}")

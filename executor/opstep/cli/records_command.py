@@ -1,4 +1,4 @@
-"""`opstep records`: what is in a record file, whether it is whole, and making one."""
+"""`opstep records`: describes, verifies or makes a record file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _BAR_EVERY_SECONDS = 0.1
 
 
 def run_script(path: str, args: Sequence[str], taps: str | None = None) -> int:
-    """As `python path args…` would; this process becomes it."""
+    """Like `python path args…`, which replaces this process."""
     if not os.path.isfile(path):
         raise Error(f"there is no script '{path}'")
     if taps:
@@ -86,9 +86,9 @@ def _train(
     training: Training, function: CompiledProgram, arrays: list[Any], args: argparse.Namespace
 ) -> int:
     if not args.out and not _core.file_op(function.program._core, _sources(function.program)):
-        print("what is trained is not kept: --out DIR would write it", file=sys.stderr)
+        print("trained values are not kept: add --out DIR to write them", file=sys.stderr)
     if args.out:
-        _make(args.out)  # what cannot be written is said before hours of work
+        _make(args.out)  # reports a bad directory before hours of work
     fetched = training.run(function, arrays)
     if fetched is None:
         return 130
@@ -113,7 +113,7 @@ def _check_options(args: argparse.Namespace, program: Program, loops: bool) -> N
 
 
 def _start(program: Program, scope: Scope, args: argparse.Namespace) -> None:
-    """First values, but for those that the program gives itself."""
+    """Sets the first values, except those that the program sets itself."""
     if args.startup:
         startup = Program.load(args.startup)
         data_files.check_trusted(startup, set(), args.allow_files)
@@ -124,7 +124,7 @@ def _start(program: Program, scope: Scope, args: argparse.Namespace) -> None:
 
 
 def _load(path: str, program: Program, scope: Scope) -> None:
-    """The program's variables that the file has."""
+    """Loads those of the program's variables that the file has."""
     there = _core.read_types(file_path(path))
     wanted = {name: t for name, t in _types(_persistables(program)).items() if name in there}
     if not wanted:
@@ -147,7 +147,7 @@ def _missing(program: Program, scope: Scope, error: Error) -> Error:
 def _repeat(
     function: CompiledProgram, values: list[Any], count: int
 ) -> tuple[np.ndarray, list[Any], bool]:
-    """Nanoseconds of each run, what the last one gave, and whether Ctrl-C ended it."""
+    """Nanoseconds of each run, the results of the last one, and whether Ctrl-C ended it."""
     times = np.zeros(count, np.int64)
     fetched: list[Any] = []
     done = 0
@@ -213,7 +213,7 @@ class _Bar:
 
 
 def summary(times: np.ndarray, interrupted: bool = False) -> str:
-    """`1,000 runs in 0.12 s: …`; the first run, which compiles, is told apart."""
+    """`1,000 runs in 0.12 s: …`; the first run, which compiles, is listed separately."""
     if len(times) == 0:
         return "interrupted before the first run had ended"
     text = f"{len(times):,} runs in {times.sum() / 1e9:.3g} s; the first took {_ms(times[0])}"

@@ -1,4 +1,4 @@
-"""`opstep run --set NAME=VALUE`: other values of a program's settings."""
+"""`opstep run --set NAME=VALUE`: new values for a program's settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def settings(program: Program) -> list[str]:
 
 
 def changed(program: Program) -> set[str]:
-    """What the program writes, but for first values."""
+    """Variables that the program writes, except for first values."""
     once = [op for op in program.global_block().ops if _fills(program, op.outputs)]
     inside = {op.attrs["block"] for op in once}
     names: set[str] = set()
@@ -35,7 +35,7 @@ def changed(program: Program) -> set[str]:
 
 
 def fill(program: Program, scope: Scope) -> None:
-    """Give variables their first values now that a merged program gives them in its first run."""
+    """Give variables now the first values that a merged program gives them in its first run."""
     flags = program._core.once_flags()
     if flags and not all(flag in scope for flag in flags):
         Executor().run(program.prune(flags, name=f"{program.name}_startup"), scope=scope)
@@ -44,8 +44,8 @@ def fill(program: Program, scope: Scope) -> None:
 def apply(
     program: Program, scope: Scope, given: Sequence[tuple[str, str]], resumed: bool = False
 ) -> None:
-    """Set the variables. What the program changes by itself is set at the start of a training, not
-    where one is gone on with."""
+    """Set the variables. Those that the program changes itself are set when a training starts, not
+    when it resumes."""
     own = changed(program) if resumed else set()
     for name, text in given:
         variable = _find(program, name)

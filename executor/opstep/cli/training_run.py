@@ -26,7 +26,7 @@ class Training:
     def __init__(self, program: Program, scope: Scope, args: argparse.Namespace) -> None:
         self._program = program
         self._scope = scope
-        # Inner loops have no counters: they begin anew in each iteration of the one around them.
+        # Inner loops have no counters: they restart in each iteration of the one around them.
         self._loops = [loop for loop in _loops(program) if loop.step and loop.total]
         stem = os.path.splitext(os.path.basename(args.file))[0]
         self._path = args.checkpoint or f"{stem}.checkpoint.safetensors"
@@ -51,7 +51,7 @@ class Training:
             load_checkpoint(self._path, self._program, self._scope)
         except Error as error:
             raise Error(
-                f"cannot go on from '{self._path}': {error}; delete it to begin anew, or name "
+                f"cannot resume from '{self._path}': {error}; delete it to start again, or name "
                 "another file with --checkpoint"
             ) from None
         for loop in self._loops:
@@ -60,14 +60,14 @@ class Training:
                 _core.set_attr(self._program._core, loop.op, "steps", 0)
         self._before = sum(loop.done(self._scope) for loop in self._loops)
         print(
-            f"going on after {self._before:,} iterations, from '{self._path}' (delete it to begin "
-            "anew)",
+            f"resuming after {self._before:,} iterations, from '{self._path}' (delete it to start "
+            "again)",
             file=sys.stderr,
         )
         return True
 
     def run(self, function: CompiledProgram, arrays: list[Any]) -> list[Any] | None:
-        """What the program gives, or None when Ctrl-C ended it."""
+        """The program's results, or None when Ctrl-C ended it."""
         begin = time.monotonic()
         flags = self._program._core.once_flags()
         with _Interrupts() as interrupts:
@@ -82,7 +82,7 @@ class Training:
         return fetched
 
     def finish(self, folder: str | None) -> None:
-        """Keep what was trained. There is nothing to go on with any more."""
+        """Save the trained values. The checkpoint is not needed any more."""
         if folder is not None:
             path = os.path.join(folder, _PARAMETERS)
             save_checkpoint(path, self._program, self._scope)

@@ -38,7 +38,7 @@ def truth(value: Variable) -> Variable:
     """Whether a tensor of one element is true, as Python would see it."""
     if any(size not in (1, None) for size in value.shape):
         raise error_here(
-            f"'{value.name}' has the shape {list(value.shape)}, so that it is not one truth value; "
+            f"'{value.name}' has the shape {list(value.shape)}, so it is not one truth value; "
             "reduce it first, with layers.reduce_any or layers.reduce_all"
         )
     plain = value.tensor() if isinstance(value, Number) else value
@@ -52,7 +52,7 @@ class _Part:
         if state.managers:
             manager_name = type(state.managers[-1]).__name__
             raise error_here(
-                f"the {what} depends on a tensor, but stands in a 'with' of {manager_name}, which "
+                f"the {what} depends on a tensor, but is inside a 'with' of {manager_name}, which "
                 "is entered while the program is built, not while it runs: move one out of it"
             )
         self._what = f"{what} on line {line}"
@@ -63,7 +63,7 @@ class _Part:
         state.regions.append(self.region)
 
     def counts(self) -> dict[str, int]:
-        """How often layer functions that have parameters were called without a name."""
+        """The number of calls of layer functions with parameters but without a name."""
         layer, program = _context.layer, _context.building
         if layer is None or program is None:
             return {}
@@ -72,16 +72,16 @@ class _Part:
         return {kind: n for kind, n in after.items() if kind in kept and n != before.get(kind, 0)}
 
     def refuse(self, kinds: Iterable[str]) -> None:
-        """Line by line it would depend on the way that was taken which parameters are meant."""
+        """Line by line, the parameters that are meant would depend on the branch taken."""
         for kind in kinds:
             raise error_here(
-                f"layers.{kind} without a name stands inside the {self._what}, which depends on a "
-                "tensor, so that it is not clear which parameters it means: give it a name, or "
+                f"layers.{kind} without a name is inside the {self._what}, which depends on a "
+                "tensor, so it is not clear which parameters it means: give it a name, or "
                 "make it a layer in __init__"
             )
 
     def forget_counts(self) -> None:
-        """The other branch begins with the same ones."""
+        """The other branch begins with the same counts."""
         _context.counts.clear()
         _context.counts.update(self._counts)
 
@@ -90,20 +90,20 @@ class _Part:
         self._manager.__exit__(None, None, None)
 
     def drop(self) -> None:
-        """It will be made again, or not at all."""
+        """Discard the block: it will be made again, or not at all."""
         state.regions.pop()
         self._manager.gen.close()  # type: ignore[attr-defined]
 
 
 class _Slot:
-    """A place in the results for what the program chooses."""
+    """A place in the results for a value that the program chooses."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 class Branch:
-    """One `if`: goes through the branch that holds, or through both and merges what they give."""
+    """One `if`: goes through the branch that holds, or through both and merges their values."""
 
     def __init__(
         self, test: Any, names: tuple[str, ...], line: int, before: tuple[Any, ...]
@@ -115,7 +115,7 @@ class Branch:
         self._turn = 0
         self._after: list[tuple[Any, ...]] = []
         self._slots: list[tuple[Any, Any, Kind]] = []
-        # Of each branch: does nothing come after it?
+        # For each branch: does nothing come after it?
         self._fails: list[bool] = []
         self.result: tuple[Any, ...] | None = None
         if is_tensor(test):
@@ -135,7 +135,7 @@ class Branch:
         return True
 
     def done(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values of the names after a branch; gives those to go on with."""
+        """Takes the values of the names after a branch; returns those to continue with."""
         if self._choice is None:
             return values
         counts = self._part.counts()
@@ -189,7 +189,7 @@ class Branch:
         if name == RESULT:
             why = (
                 f"the function returns {text(a)} on one way through the 'if' on line {self._line} "
-                f"and {text(b)} on the other, but a program needs one type: return alike values"
+                f"and {text(b)} on the other, but a program needs one type: return the same type"
             )
         else:
             why = (
@@ -251,7 +251,7 @@ class _Waiting:
         self.part = _Part(self.choice.block(which), self.word, self.line)
 
     def finish(self, right: Any, test: bool, names: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """What the expression is, and the names that its right side gives values to."""
+        """The value of the expression, and the names that its right side gives values to."""
         kinds = kind_of(self.left), kind_of(right)
         kind = unified(kinds[0], kinds[1]) if kinds[0] and kinds[1] else None
         if kind is None and not test:
@@ -286,7 +286,7 @@ class _Waiting:
             return Unset(
                 name,
                 f"'{name}' gets a value on the right of the {self.word} on line {self.line}, which "
-                "a program may not reach: give it one of that type before, on a line of its own",
+                "a program may not reach: give it one of that type on a line before",
             )
         slots.append((after, before, kind))
         return _Slot(len(slots) - 1)
@@ -319,7 +319,7 @@ end_or = end_and
 
 
 def held() -> Any:
-    """What was begun and decides by itself."""
+    """The result of an expression whose left side decides it."""
     return state.held.pop()
 
 
@@ -355,8 +355,8 @@ def _equal(left: Any, sign: str, right: Any) -> Any:
     if not all(numbers):
         word = ops.equal if sign == "==" else ops.not_equal
         raise error_here(
-            f"'{sign}' asks whether two tensors are the same object, line by line as in a program: "
-            f"compare what is in them with layers.{word.type}(a, b)"
+            f"'{sign}' asks whether two tensors are the same object, also in a program: "
+            f"compare their elements with layers.{word.type}(a, b)"
         )
     if kinds[0] is None or kinds[1] is None:
         return sign == "!="
@@ -392,7 +392,7 @@ def yes(value: Any, names: dict[str, Any]) -> None:
 
 
 def named(number: int, now: Any) -> Any:
-    """What a name stands for that a side of a conditional expression gave a value."""
+    """The value of a name that a side of a conditional expression set."""
     result = state.held[-1].result
     return now if result is None else result[number + 1]
 
@@ -410,7 +410,7 @@ def chosen() -> Any:
 
 
 def read(value: Any) -> Any:
-    """What a name stands for, if it has a value."""
+    """The value of a name, if it has one."""
     if type(value) is not Unset:
         return value
     if value.why:

@@ -1,4 +1,4 @@
-"""Calls in converted code: functions of the user's are converted too, others called as they are."""
+"""Calls in converted code: the user's functions are converted too, others called as they are."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _born(result: Any, function: Any) -> Any:
-    """What was made here may be changed here."""
+    """Objects made here may be changed here."""
     if state.regions and (isinstance(function, type) or function is iter):
         state.regions[-1].born.append(result)
     return result
 
 
-# --- what Python keeps
+# --- changes of Python's objects
 
 _CHANGEABLE = (MutableSequence, MutableSet, MutableMapping, np.ndarray)
-# Methods that only those have that can be changed.
+# Methods that only mutable objects have.
 _CHANGES = {
     name
     for more, less in ((MutableSequence, Sized), (MutableSet, Set), (MutableMapping, Mapping))
@@ -96,7 +96,7 @@ def writes(target: Any) -> Any:
 
 
 def changes(target: Any, name: str) -> bool:
-    """Does that method change what can be changed?"""
+    """Does that method change its object?"""
     if isinstance(target, Iterator) and name in ("__next__", "send"):
         return True
     return isinstance(target, _CHANGEABLE) and name in _CHANGES
@@ -139,7 +139,7 @@ def callable_for(function: Any) -> Any:
 
 
 def _without_guard(function: FunctionType) -> Any:
-    """What a manager of opstep decorates, inside of what that means for a program."""
+    """A function that a manager of opstep decorates, inside that manager's program version."""
     inner = getattr(function, "__wrapped__", None)
     names = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     given = names["self"].cell_contents if inner is not None and "self" in names else None
@@ -162,7 +162,7 @@ def _of_numpy(function: Any) -> bool:
 
 
 def _flat(args: tuple[Any, ...]) -> list[Any]:
-    """With what is in lists, as in max([a, b])."""
+    """The arguments and the items of lists among them, as in max([a, b])."""
     return [item for each in args for item in (each if isinstance(each, list | tuple) else [each])]
 
 
@@ -182,7 +182,7 @@ def _length(x: Any) -> Any:
     if not isinstance(x, Variable):
         return len(x)
     if not x.shape:
-        raise error_here(f"'{x.name}' has no dimension, so that it has no len()")
+        raise error_here(f"'{x.name}' has no dimensions, so it has no len()")
     return Rows(x).length()
 
 
@@ -203,7 +203,7 @@ def _written(*args: Any, **_: Any) -> None:
 def unwritable(x: Variable | None) -> Exception:
     what = "a range of tensors" if x is None else f"'{x.name}'"
     return error_here(
-        f"{what} is known only when the program runs, so that no text can be made of it now: "
+        f"{what} is known only when the program runs, so it cannot become text now: "
         "print it, as in print('x', x), or return it and make the text outside"
     )
 
@@ -213,7 +213,7 @@ def _in_words(*args: Any, **_: Any) -> Any:
 
 
 def _through(plain: Any) -> Any:
-    """What goes through its first argument while the program is built."""
+    """A function that loops over its first argument while the program is built."""
 
     def go(items: Any, *more: Any, **options: Any) -> Any:
         return plain(_items(items), *more, **options)

@@ -14,10 +14,10 @@ from opstep.convert.user_errors import error_here, line_here
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-    """What `true_fn()` gives if `pred` holds, else what `false_fn()` gives.
+    """The result of `true_fn()` if `pred` holds, else that of `false_fn()`.
 
-    In a program both are built and must give alike values: a tensor, or several in tuples, lists or
-    dicts. With runtime values or Python's own only one of them is called.
+    In a program both are built and must return values of the same types: a tensor, or several in
+    tuples, lists or dicts. With runtime values or Python's own only one of them is called.
     """
     with unwinding():
         branch = Branch(pred, ("the result of cond",), line_here(), (None,))
@@ -30,7 +30,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
 def while_loop(
     cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """`loop_vars = body(*loop_vars)` for as long as `cond(*loop_vars)` holds; gives the last ones.
+    """`loop_vars = body(*loop_vars)` for as long as `cond(*loop_vars)` holds; returns the last.
 
     In a program they keep their dtypes and shapes.
     """
@@ -45,12 +45,12 @@ def while_loop(
             if len(given) != len(values):
                 raise error_here(
                     f"while_loop has {len(values)} loop_vars but its body gives {len(given)}: it "
-                    "must give each of them again"
+                    "must return each of them"
                 )
             values = loop.leave(given)
     return loop.end(values)
 
 
 def _apply(function: Callable[..., Any], *args: Any) -> Any:
-    """In converted code its functions are converted too."""
+    """Call a function; in converted code it is converted too."""
     return function(*args) if _context.trace is None else call(function, *args)

@@ -1,4 +1,4 @@
-"""Expressions that mean something else for a tensor: see `rewrite`."""
+"""Expressions that have another meaning for a tensor: see `rewrite`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from opstep.convert.jumps import RUNTIME, at
 from opstep.convert.names import stored
 
-# They look at the frame that calls them.
+# Functions that look at the frame that calls them.
 _OF_THE_FRAME = {"super", "locals", "globals", "eval", "exec", "vars", "dir"}
 
 _WORDS = {"str", "repr", "format"}
@@ -33,21 +33,21 @@ class Expressions(ast.NodeTransformer):
 
     def __init__(self, owner: str) -> None:
         self.owner = owner.lstrip("_")
-        # Names of the function; those of them that may have no value.
+        # Names of the function, and those that may have no value.
         self.locals: set[str] = set()
         self.guarded: set[str] = set()
-        # Words of an error may stand for a tensor without its value.
+        # Error messages may show a tensor without its value.
         self._in_message = False
 
     def _call(self, name: str, like: ast.AST, *args: ast.expr, line: int = 0) -> ast.Call:
-        """On the first line of `like`, or on that line."""
+        """A call on the first line of `like`, or on `line`."""
         function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
         call = at(ast.Call(function, [], []), like, line)
         call.args = list(args)
         return call
 
     def _private(self, name: str) -> str:
-        """`__name` as it is called inside of a class."""
+        """`__name` with the mangling of a class."""
         if self.owner and name.startswith("__") and not name.endswith("__"):
             return f"_{self.owner}{name}"
         return name
@@ -118,7 +118,7 @@ class Expressions(ast.NodeTransformer):
     # --- text
 
     def message(self, node: ast.expr) -> Any:
-        """What is raised, or said of a failed `assert`."""
+        """The error of a `raise`, or the message of an `assert`."""
         before, self._in_message = self._in_message, True
         made = self.visit(node)
         self._in_message = before
@@ -140,7 +140,7 @@ class Expressions(ast.NodeTransformer):
     # --- tests
 
     def test(self, node: ast.expr) -> Any:
-        """Of which only the truth is asked."""
+        """An expression of which only the truth is needed."""
         _mark(node)
         return self.visit(node)
 
@@ -170,7 +170,7 @@ class Expressions(ast.NodeTransformer):
         return result
 
     def _renamed(self, node: ast.expr, end: ast.expr, names: set[str]) -> ast.expr:
-        """The end of what was begun, after which the names stand for what is held."""
+        """The end of a conditional expression, after which the names get their merged values."""
         if not names:
             return end
         made = at(ast.Subscript(ast.Tuple([], ast.Load()), ast.Constant(0), ast.Load()), node)
@@ -225,7 +225,7 @@ class Expressions(ast.NodeTransformer):
         return made
 
     def _named(self, node: ast.expr, names: list[str]) -> list[ast.expr]:
-        """Gives the names what they stand for after a side of a conditional expression."""
+        """Sets the names to their values after a side of a conditional expression."""
         out: list[ast.expr] = []
         for number, name in enumerate(names):
             value = at(ast.Name(name, ast.Load()), node)
@@ -260,7 +260,7 @@ def _mark(node: ast.expr) -> None:
 
 
 def names_now(names: set[str]) -> ast.expr:
-    """A dict of them with what they stand for."""
+    """A dict of the names and their values."""
     every = sorted(names)
     return ast.Dict(
         [ast.Constant(name) for name in every], [ast.Name(name, ast.Load()) for name in every]

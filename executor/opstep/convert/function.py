@@ -1,4 +1,4 @@
-"""A function object for the converted code of another one, over the same globals and cells."""
+"""A function object for the converted code of another function, over the same globals and cells."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LIBRARIES = tuple(
     | {os.path.join(os.path.dirname(os.path.abspath(opstep.__file__)), ""), "<frozen "}
 )
 _INSTALLED = ("/site-packages/", "/dist-packages/")
-# What `from __future__ import` changes.
+# Compiler flags that `from __future__ import` sets.
 _FUTURE = 0x1FF0000
 
 # Equal code of two files is not the same: its lines belong to one of them.
 _codes: dict[tuple[str, CodeType], CodeType] = {}
-# All code that came out of here, with what is inside of it.
+# All code made here, with its inner functions.
 _made: set[tuple[str, CodeType]] = set()
 _lock = threading.Lock()
 
@@ -74,7 +74,7 @@ def _compiled(source: Source, code: CodeType) -> CodeType:
     node = source.node
     check_convertible(node, source.file)
     rewrite(node, source.owner)
-    # Given when the function was made: they are taken over from it.
+    # Set when the function was made: copied from it.
     node.args.defaults, node.args.kw_defaults = [], [None] * len(node.args.kwonlyargs)
     inner: ast.stmt
     if isinstance(node, ast.FunctionDef):
@@ -88,7 +88,7 @@ def _compiled(source: Source, code: CodeType) -> CodeType:
     # Its free names are those of a function around it.
     names = [*code.co_freevars, RUNTIME]
     outer = ast.parse(f"def {RUNTIME}_around({', '.join(names)}): pass")
-    # It is no name there itself: one that it calls itself by is the module's.
+    # Its own name is not local there: if it calls itself, it uses the module's name.
     body: list[ast.stmt] = [inner]
     if isinstance(inner, ast.FunctionDef) and inner.name not in names:
         body.insert(0, ast.Global([inner.name]))
@@ -106,7 +106,7 @@ def _codes_in(code: CodeType) -> list[CodeType]:
 
 
 def _named(code: CodeType, like: CodeType) -> CodeType:
-    """With the qualified names of the original, which stacks show."""
+    """The code with the qualified names of the original, which stacks show."""
     if not hasattr(code, "co_qualname"):
         return code
     prefix = code.co_qualname

@@ -1,7 +1,7 @@
 """`break`, `continue` and `return` inside of other statements, written without jumps.
 
-A jump sets a flag. What would have been skipped goes into the other branch of the `if` around the
-jump or, where there is none, into an `if` that asks for the flags; loops ask for them too.
+A jump sets a flag. Statements that it would have skipped go into the other branch of the `if`
+around the jump or, where there is none, into an `if` that tests the flags; loops test them too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 RUNTIME = "_opstep"
 FLAG = "_opstep_flag_"
-# Of a loop without `else`: nobody looks at it after the loop.
+# The flag of a loop without `else`: nothing reads it after the loop.
 ENDED = "ended"
 RESULT = "_opstep_result"
 _DONE = FLAG + "returned"
@@ -66,7 +66,7 @@ class _Lowering:
                     return [*out, *self._lower(statement, loop)]
             out += self._lower(statement, loop)
             if kinds and rest:
-                # What follows runs if none of them jumped.
+                # The statements after it run if none of them jumped.
                 free = self._free(kinds, loop, rest[0])
                 guard = ast.If(free, self.block(rest, loop), [])
                 return [*out, ast.copy_location(guard, rest[0])]
@@ -115,7 +115,7 @@ class _Lowering:
                 both = free if always else ast.BoolOp(ast.And(), [free, test])
                 statement.test = ast.copy_location(both, test)
             else:
-                # Kept for those who go through what is no tensor.
+                # Kept for loops over anything but a tensor.
                 guard = ast.copy_location(ast.If(free, body, []), statement)
                 statement.free, body = free, [guard]  # type: ignore[attr-defined]
         statement.body = body
@@ -129,7 +129,7 @@ class _Lowering:
 
 
 def at(made: Any, like: ast.AST, line: int = 0) -> Any:
-    """On the first line of `like`: of what spans lines, Python takes the last one for calls."""
+    """Moves it to the first line of `like`: for calls over several lines Python takes the last."""
     for node in ast.walk(made):
         if isinstance(node, ast.expr | ast.stmt):
             node.lineno = node.end_lineno = line or like.lineno  # type: ignore[attr-defined]
@@ -142,7 +142,7 @@ def _statements(code: str, like: ast.AST) -> list[ast.stmt]:
 
 
 def _inner(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements right inside of it."""
+    """The statements directly inside it."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return []
     inner = [each for name in _BODIES for each in getattr(statement, name, ()) or ()]
@@ -152,7 +152,7 @@ def _inner(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _may(statements: Sequence[ast.stmt]) -> set[str]:
-    """The jumps out of them that can happen."""
+    """The jumps that can leave these statements."""
     kinds: set[str] = set()
     for statement in statements:
         if isinstance(statement, ast.Return | ast.Break | ast.Continue):
@@ -165,7 +165,7 @@ def _may(statements: Sequence[ast.stmt]) -> set[str]:
 
 
 def _always(statements: Sequence[ast.stmt]) -> bool:
-    """Does what follows them never run?"""
+    """Do these statements always jump?"""
     for statement in statements:
         if isinstance(statement, ast.Return | ast.Break | ast.Continue | ast.Raise):
             return True

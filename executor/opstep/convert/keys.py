@@ -1,4 +1,4 @@
-"""What arguments are compared by, so that a program is made anew when it must be."""
+"""Keys of arguments: a program is made again when a key differs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from opstep.imperative.layer import Layer
 
 
 class Unknown(Exception):
-    """A value that may be another one at the next call, with nothing to tell that by."""
+    """A value that may change until the next call without a way to notice it."""
 
 
 class Same:
-    """The key of one object. It is kept, so that no other one gets its id."""
+    """The key of one object. It keeps the object, so that no other one gets its id."""
 
     __slots__ = ("_of",)
 
@@ -35,12 +35,12 @@ class Same:
 _PLAIN = (int, bool, str, bytes, type(None), type(...), type(NotImplemented))
 _FIXED = (type, FunctionType, ModuleType, enum.Enum, np.dtype)
 _CONTAINERS = (list, set, frozenset)
-# Of a class that Python code defines.
+# Flag of a class that Python code defines.
 _HEAP_TYPE = 1 << 9
 
 
 def key_of(value: Any, inside: tuple[int, ...]) -> Any:
-    """Equal for what a program need not be made anew for; `inside` are the objects around it."""
+    """Equal for values that can share a program; `inside` are the objects around the value."""
     kind = type(value)
     if kind in _PLAIN:
         return (kind, value)

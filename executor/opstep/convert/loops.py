@@ -87,7 +87,7 @@ class Loop:
         """The values after the loop."""
         return values if self._final is None else self._final
 
-    # --- what a `for` carries beside the names
+    # --- values that a `for` carries besides the names
 
     def _more_names(self) -> tuple[str, ...]:
         return ()
@@ -116,7 +116,7 @@ class Loop:
     _word = "'while'"
 
     def _late(self, name: str, before: Any) -> bool:
-        """Is its value from before the turn not looked at in it?"""
+        """Does the turn never read the value from before it?"""
         return name.startswith(FLAG) or name in self._fresh or isinstance(before, Unset)
 
     def _handed(self, name: str, before: Any) -> Any:
@@ -137,7 +137,7 @@ class Loop:
         return mapped(carry, before)
 
     def _label(self, name: str) -> str:
-        """What a carried variable is called."""
+        """The name of a carried variable."""
         plain = name.removeprefix(FLAG).removeprefix(f"{RUNTIME}_")
         label, number = plain, 0
         while label in self._labels:
@@ -166,7 +166,7 @@ class Loop:
         self._part.refuse(self._part.counts())
         test = as_variables(test)
         going = truth(test) if is_tensor(test) else made(bool(test), TRUTH)
-        # A value that is another name's from before the turn must be kept until all are written.
+        # A value that another name had before the turn must be kept until all are written.
         carried = {name for name, _ in updates}
         updates = [(n, ops.assign(v) if v.name in carried else v) for n, v in updates]
         if going.name in carried:
@@ -181,7 +181,7 @@ class Loop:
         return False
 
     def _updates(self, after: tuple[Any, ...]) -> tuple[list[Any], list[tuple[str, Variable]]]:
-        """The values of the names after the loop, and what the body has to write for that."""
+        """The values of the names after the loop, and the writes that the body needs for them."""
         updates: list[tuple[str, Variable]] = []
         final = []
         again = False
@@ -206,7 +206,7 @@ class Loop:
         leaves: Any,
         updates: list[tuple[str, Variable]],
     ) -> bool:
-        """Writes down what one name needs; must the body be built again?"""
+        """Records the needs of one name; returns whether the body must be built again."""
         if same_structure(carried, after):
             columns = zip(parts_of(before), parts_of(carried), parts_of(after), strict=True)
             # All of them, also after one that needs it.
@@ -242,7 +242,7 @@ class Loop:
         )
 
     def _last(self, name: str, before: Any, after: Any, updates: list[tuple[str, Variable]]) -> Any:
-        """What a name that the body does not look at stands for after the loop."""
+        """The value after the loop of a name that the body does not read."""
         if isinstance(after, Unset):
             return after
         if name.startswith(FLAG + ENDED) or (name.startswith(FLAG) and after is False):
@@ -269,7 +269,7 @@ class Loop:
             return after if nothing else self._either(name, before, after)
         label = self._label(name)
         with inside(self._around):
-            # Before the loop, though only its body told what is needed.
+            # Goes before the loop, though only its body showed the need.
             start = placeholder(kind) if nothing else made(before, kind)
             ops.assign(start, out=label, name=label)
         updates.append((label, made(after, kind)))
@@ -291,8 +291,8 @@ class Loop:
 
 
 class Each(Loop):
-    """One `for`. It is the program's loop over a tensor or a range of tensors, and over one of
-    Python's ranges from where leaving it depends on a tensor."""
+    """One `for`. The program loops over a tensor or a range of tensors, and over a Python range
+    once leaving the loop depends on a tensor."""
 
     _word = "'for'"
 
@@ -323,7 +323,7 @@ class Each(Loop):
             self._start = truth(start) if is_tensor(start) else made(True, TRUTH)
             return True
         assert self._iterator is not None
-        # Where leaving depends on a tensor, the body asks for it.
+        # Where leaving depends on a tensor, the body tests that.
         if test is False:
             return False
         try:

@@ -1,4 +1,4 @@
-"""`with` in converted code: what it enters is entered once, while the program is built."""
+"""`with` in converted code: managers are entered once, while the program is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(opstep.__file__)) + os.sep
 
 
 def manager(given: Any) -> Any:
-    """What takes the place of the manager."""
+    """The replacement of a manager."""
     if isinstance(given, no_grad):
         return _NoGradients()
     if isinstance(given, guard):
@@ -25,7 +25,7 @@ def manager(given: Any) -> Any:
         return given
     if state.regions:
         raise error_here(
-            f"a 'with' of {type(given).__name__} stands inside the {state.regions[-1].what}, which "
+            f"a 'with' of {type(given).__name__} is inside the {state.regions[-1].what}, which "
             "depends on a tensor, but is entered while the program is built, not while it runs: "
             "move it out"
         )
@@ -56,7 +56,7 @@ class _Unknown:
 
 
 class _NoGradients:
-    """No gradient flows through what is made inside."""
+    """No gradient flows through ops that are made inside."""
 
     def __enter__(self) -> None:
         self._program = context.default_main_program()

@@ -1,4 +1,4 @@
-"""Values that stand for one in a program: what a branch gives, what a loop carries."""
+"""Values merged into one in a program: results of branches, values that loops carry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sizes = tuple[int | None, ...]
 
 
 class Kind(NamedTuple):
-    """What a program must know of a value."""
+    """The type of a value in a program."""
 
     dtype: str
     shape: Sizes
@@ -33,7 +33,7 @@ TRUTH = Kind(BOOL, (), True)
 
 
 def kind_of(value: Any) -> Kind | None:
-    """None for what no program can have."""
+    """The kind of a value; None if no program can have it."""
     if isinstance(value, Number) or is_number(value):
         return Kind(dtype_of(value), (), True)
     if isinstance(value, Variable):
@@ -89,7 +89,7 @@ def as_variables(value: Any) -> Any:
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Are they one value for Python too?"""
+    """Are they the same value for Python too?"""
     if a is b:
         return True
     if isinstance(a, Operators) or isinstance(b, Operators) or type(a) is not type(b):
@@ -119,7 +119,7 @@ def same_structure(a: Any, b: Any) -> bool:
 
 
 def rebuilt(like: Any, parts: list[Any]) -> Any:
-    """A tuple, list or dict as that one, with other parts."""
+    """A tuple, list or dict like `like`, with other parts."""
     if isinstance(like, dict):
         return dict(zip(like, parts, strict=True))
     if hasattr(like, "_fields"):

@@ -1,4 +1,4 @@
-"""Which names statements give values to."""
+"""The names that statements give values to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored(nodes: Iterable[ast.AST]) -> set[str]:
                 names.add(node.name)
             return
         if isinstance(node, _COMPREHENSIONS):
-            # Their own names end with them, those of `:=` do not.
+            # Names of a comprehension end with it, those of `:=` do not.
             inner = (each for each in ast.walk(node) if isinstance(each, ast.NamedExpr))
             names.update(each.target.id for each in inner)
             return
@@ -49,7 +49,7 @@ def arguments(args: ast.arguments) -> set[str]:
 
 
 def written_first(body: Sequence[ast.stmt], names: Iterable[str]) -> set[str]:
-    """Of the names, those that the body gives a value to before it can read them."""
+    """The names that the body sets before it can read them."""
     first: set[str] = set()
     unknown = set(names)
     for statement in body:
@@ -70,7 +70,7 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
 
 
 def _read(node: ast.AST) -> set[str]:
-    """All names that are looked at anywhere in it, also in its functions."""
+    """All names that it reads anywhere, also in its functions."""
     read = {
         each.id
         for each in ast.walk(node)
@@ -91,7 +91,7 @@ def contains_yield(node: ast.AST) -> bool:
 
 
 def check_convertible(node: ast.FunctionDef | ast.Lambda, file: str) -> None:
-    """An error for what has no meaning in a program wherever it stands."""
+    """Rejects statements that have no meaning in a program."""
     for each in ast.walk(node):
         if isinstance(each, ast.FunctionDef):
             _check_outer_names(each, file)

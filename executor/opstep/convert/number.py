@@ -1,8 +1,8 @@
 """A Python number that depends on a tensor: it keeps Python's arithmetic inside of a program.
 
 Line by line `i` in `i = i + 1` is an int and takes the dtype of the tensor that it meets. So does a
-`Number`: int64, float64 or bool among its like, cast where it meets a tensor. Where Python raises,
-as for 1 / 0, or takes ever longer ints, a program goes on with what those dtypes give.
+`Number`: int64, float64 or bool among numbers, cast where it meets a tensor. Where Python raises,
+as for 1 / 0, or needs longer ints, a program continues with the results of those dtypes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ORDER = (BOOL, INT, FLOAT)
 
 
 class Number(Variable):
-    """A variable of no dimension that stands for a Python number."""
+    """A variable without dimensions that stands for a Python number."""
 
     __slots__ = ()
 
@@ -30,13 +30,13 @@ class Number(Variable):
         return cls(variable.block, variable.name)
 
     def tensor(self) -> Variable:
-        """As a variable like all others."""
+        """The number as an ordinary variable."""
         return Variable(self.block, self.name)
 
     def _not_known(self) -> NoReturn:
         raise error_here(
             f"'{self.name}' is a number that is known only when the program runs, but here Python "
-            "needs it now: use a tensor and ops in place of this"
+            "needs it now: use a tensor and ops instead"
         )
 
     def __float__(self) -> float:
@@ -63,8 +63,8 @@ class Number(Variable):
     def __round__(self, digits: Any = None) -> Number:
         if digits is not None:
             raise error_here(
-                "round() to a number of digits is not there for what is known only when the "
-                "program runs: round what it returns, outside"
+                "round() to a number of digits does not work on a number that is known only when "
+                "the program runs: round the program's result, outside"
             )
         return self if self.dtype == INT else to_number(ops.round(cast(self, FLOAT)), INT)
 
@@ -89,12 +89,12 @@ def dtype_of(number: Any) -> str:
 
 
 def wider(*dtypes: str) -> str:
-    """What Python's arithmetic makes of them."""
+    """The dtype of the result in Python's arithmetic."""
     return max(dtypes, key=_ORDER.index)
 
 
 def cast(number: Any, dtype: str) -> Variable:
-    """As a tensor of that dtype."""
+    """The number as a tensor of that dtype."""
     if isinstance(number, Number):
         plain = number.tensor()
         return plain if number.dtype == dtype else ops.cast(plain, to=dtype)
@@ -102,7 +102,7 @@ def cast(number: Any, dtype: str) -> Variable:
 
 
 def to_number(x: Variable, dtype: str | None = None) -> Number:
-    """What float(x), int(x), bool(x) or x.item() is in a program."""
+    """The result of float(x), int(x), bool(x) or x.item() in a program."""
     plain = given = x.tensor() if isinstance(x, Number) else x
     if any(size not in (1, None) for size in plain.shape):
         sizes = list(plain.shape)
@@ -169,14 +169,14 @@ def _binary(name: str) -> Any:
 
 
 def _floor_div(x: Variable, y: Variable) -> Variable:
-    """As Python's floats: 1.0 // 0.1 is 9.0, though 1.0 / 0.1 is 10.0."""
+    """Like Python's floats: 1.0 // 0.1 is 9.0, though 1.0 / 0.1 is 10.0."""
     return ops.round(ops.div(ops.sub(x, ops.mod(x, y)), y))
 
 
 def _no_bits(*_: Any) -> Any:
     raise error_here(
         "programs have no ops on the bits of a number that is known only when they run: use '*', "
-        "'//' and '%' in place of shifts and masks"
+        "'//' and '%' instead of shifts and masks"
     )
 
 

@@ -1,4 +1,4 @@
-"""Python's control flow, written as calls that decide while they run whether a tensor is meant.
+"""Python's control flow, written as calls that decide at run time whether a tensor is involved.
 
 Everything stays in the function's own frame and on its own lines: no branch or body becomes a
 function. An `if` is a loop that goes through the branch that holds, or through both when a program
@@ -24,7 +24,7 @@ _SPLIT = (ast.If, ast.For, ast.While, ast.BoolOp, ast.IfExp, ast.Compare)
 
 
 def rewrite(node: ast.FunctionDef | ast.Lambda, owner: str) -> None:
-    """In place. `owner` is the class whose private names it uses."""
+    """Rewrites in place. `owner` is the class whose private names it uses."""
     Statements(owner).function(node)
     ast.fix_missing_locations(node)
 
@@ -49,7 +49,7 @@ class Statements(Expressions):
             body = without_jumps(body) if body else body
             own = arguments(node.args)
             assigned = _assigned_in_parts(body)
-            # Names that a branch or a loop may leave without a value, or with none for a program.
+            # Names that a branch or a loop may leave without a value, or without one for a program.
             self.guarded = (self.guarded - own - stored(body)) | assigned
             self.locals = own | stored(body)
             unset = [self._stmt(f"{n} = {RUNTIME}.unset({n!r})", node) for n in assigned - own]
@@ -250,7 +250,7 @@ def _docstring(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
 
 
 def _assigned_in_parts(body: list[ast.stmt]) -> set[str]:
-    """Names that get values inside of branches and loops."""
+    """Names that get values inside branches and loops."""
     names: set[str] = set()
     for statement in body:
         for node in _within(statement):
@@ -260,7 +260,7 @@ def _assigned_in_parts(body: list[ast.stmt]) -> set[str]:
 
 
 def _within(node: ast.AST) -> list[ast.AST]:
-    """It and what is inside of it, but not in functions and classes of its own."""
+    """The node and all nodes inside it, except inside its functions and classes."""
     found = [node]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         for child in ast.iter_child_nodes(node):
@@ -269,7 +269,7 @@ def _within(node: ast.AST) -> list[ast.AST]:
 
 
 def _inside_guard(node: ast.For | ast.While) -> list[ast.stmt]:
-    """A loop's body; what asks for its flags lets the first turn through."""
+    """A loop's body; the test of its flags lets the first turn through."""
     if hasattr(node, "free") and len(node.body) == 1 and isinstance(node.body[0], ast.If):
         return node.body[0].body
     return node.body

@@ -1,4 +1,4 @@
-"""What converted code calls: the name `_opstep` in it is this module."""
+"""The functions that converted code calls: its name `_opstep` is this module."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ __all__ = ["branch", "each", "loop"]
 _NOW = {"numpy", "tolist", "backward", "clear_gradient", "__array__"}
 
 
-# --- what Python keeps
+# --- changes of Python's objects
 
 
 def born(made: Any) -> Any:
-    """What was made here may be changed here."""
+    """Objects made here may be changed here."""
     if state.regions:
         state.regions[-1].born.append(made)
     return made
 
 
 def grows(target: Any) -> None:
-    """`target += ...` is about to come."""
+    """Called before `target += ...`."""
     if changes(read(target), "__iadd__"):
         writes(target)
 
 
 def deleted(target: Any) -> Any:
-    """A name that had a value has none any more."""
+    """A name that was deleted."""
     read(target)
     return unset("a deleted name")
 
@@ -88,24 +88,24 @@ def _detached(x: Variable) -> Variable:
     return copy
 
 
-# --- what Python goes through and asks
+# --- iteration and tests in Python
 
 
 def spread(items: Any) -> Any:
-    """What is unpacked into names or arguments."""
+    """The items that are unpacked into names or arguments."""
     items = value(items)
     return rows(items) if is_tensor(items) else items
 
 
 def items(values: Any) -> Any:
-    """What a comprehension goes through, while the program is built."""
+    """The items of a comprehension, while the program is built."""
     found = value(values)
     sequence_of(found)
     return rows(found) if is_tensor(found) else found
 
 
 def plain(test: Any) -> Any:
-    """A test that only Python can ask."""
+    """A test that only Python can make."""
     test = value(test)
     if is_tensor(test):
         raise error_here(
@@ -116,7 +116,7 @@ def plain(test: Any) -> Any:
 
 
 def subject(given: Any) -> Any:
-    """What a `match` looks at."""
+    """The subject of a `match`."""
     given = value(given)
     if is_tensor(given):
         raise error_here(
@@ -127,7 +127,7 @@ def subject(given: Any) -> Any:
 
 
 def formatted(given: Any) -> Any:
-    """What an f-string or `%` is about to write."""
+    """A value for an f-string or `%`."""
     given = value(given)
     for part in given if isinstance(given, tuple) else (given,):
         if is_tensor(part):
@@ -135,7 +135,7 @@ def formatted(given: Any) -> Any:
     return given
 
 
-# --- what ends a run
+# --- errors in a run
 
 
 def check(test: Variable, message: Any) -> None:

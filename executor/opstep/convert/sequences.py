@@ -1,4 +1,4 @@
-"""What a `for` of converted code can go through in a program."""
+"""Sequences that a `for` of converted code can loop over in a program."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Sequence:
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Any]:
-        """For what Python goes through while the program is built."""
+        """For loops that Python runs while the program is built."""
         length = self.length()
         if is_tensor(length):
             raise error_here(
-                "how many items there are is known only when the program runs, so that Python "
-                "cannot make a list of them: use a 'for' statement, or a range of known length"
+                "the number of items is known only when the program runs, so Python cannot make a "
+                "list of them: use a 'for' statement, or a range of known length"
             )
         return map(self.at, builtins.range(length))
 
@@ -88,11 +88,9 @@ class Zipped(Sequence):
     def length(self) -> Any:
         lengths = [each.length() for each in self._inner]
         if any(map(is_tensor, lengths)):
-            raise error_here(
-                "zip goes through tensors of known sizes only: use one range for all of them"
-            )
+            raise error_here("zip takes tensors of known sizes only: use one range for all of them")
         if self._strict and len(set(lengths)) > 1:
-            raise error_here(f"zip with strict=True is given {lengths} items: make them as many")
+            raise error_here(f"zip with strict=True needs equal lengths, not {lengths}")
         return min(lengths)
 
     def at(self, index: Any) -> tuple[Any, ...]:
@@ -100,7 +98,7 @@ class Zipped(Sequence):
 
 
 def sequence_of(items: Any) -> Sequence | None:
-    """None for what Python goes through by itself."""
+    """The sequence for a loop over `items`; None if Python loops over them itself."""
     if isinstance(items, Sequence):
         return items
     return Rows(items) if is_tensor(items) else None
@@ -147,12 +145,12 @@ def zip_(*items: Any, strict: bool = False) -> Any:
 
 
 def rows(x: Variable) -> list[Variable]:
-    """All rows of a tensor, for what Python goes through while the program is built."""
+    """All rows of a tensor, for loops that Python runs while the program is built."""
     if not x.shape:
         raise error_here(f"'{x.name}' has no dimension to go through: it is one number")
     if x.shape[0] is None:
         raise error_here(
-            f"how many rows '{x.name}' has is not known while the program is built: go through it "
-            "with a 'for' statement"
+            f"the number of rows of '{x.name}' is not known while the program is built: loop over "
+            "them with a 'for' statement"
         )
     return [x[number] for number in builtins.range(x.shape[0])]

@@ -28,7 +28,7 @@ class Source(NamedTuple):
 
 
 def is_generator(code: CodeType) -> bool:
-    """Does a call only begin it, as of generators and coroutines?"""
+    """Does a call only begin it, as with generators and coroutines?"""
     return bool(code.co_flags & (_ENDLESS | _LATER))
 
 
@@ -59,8 +59,8 @@ def source_of(function: FunctionType) -> Source:
         )
     if len(found) > 1:
         raise error_at(
-            "several lambdas stand on this line, so that it is not clear which one is to be "
-            "converted: write them on lines of their own",
+            "there are several lambdas on this line, so it is not clear which one to convert: "
+            "write each on its own line",
             file,
             line,
         )
@@ -97,7 +97,7 @@ def _number_of_arguments(code: CodeType) -> int:
 
 
 def _places(code: CodeType) -> list[Any]:
-    """Where the instructions stand; none where Python does not tell."""
+    """The positions of the instructions; none where Python does not give them."""
     if not hasattr(code, "co_positions"):
         return []
     return [p for p in code.co_positions() if None not in p and p[3] != 0]
@@ -109,7 +109,7 @@ def _extent(node: Function) -> tuple[Any, Any]:
 
 
 def _innermost(found: list[_Found], code: CodeType) -> list[_Found]:
-    """Without those around another one: the instructions of these begin before it."""
+    """Without lambdas that contain another lambda: their instructions begin before it."""
     if not _places(code):
         return found
     extents = [_extent(node) for node, _ in found]

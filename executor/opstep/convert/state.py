@@ -1,4 +1,4 @@
-"""What a thread that builds converted code knows of where it is."""
+"""The state of a thread that builds converted code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Region:
 
     def __init__(self, what: str, drop: Callable[[], None]) -> None:
         self.what, self.drop = what, drop
-        # What was made in it may be changed in it.
+        # Objects made in the region may be changed in it.
         self.born: list[Any] = []
         # Does it always end with an error?
         self.fails = False
@@ -28,7 +28,7 @@ class State(threading.local):
         self.regions: list[Region] = []
         # Operands that wait for the rest of their expression.
         self.held: list[Any] = []
-        # `with` of managers that programs know nothing of.
+        # `with` statements of managers that programs do not know.
         self.managers: list[Any] = []
 
 
@@ -37,7 +37,7 @@ state = State()
 
 @contextmanager
 def new_state() -> Iterator[None]:
-    """Nothing of the code around is known inside the `with`."""
+    """Inside the `with`, the state begins empty."""
     before = dict(state.__dict__)
     state.__init__()  # type: ignore[misc]
     try:
@@ -52,7 +52,7 @@ def is_tensor(value: Any) -> bool:
 
 
 class Unset:
-    """Stands for a name that has no value, or none that a program could have."""
+    """Stands for a name without a value, or without a value that a program can have."""
 
     __slots__ = ("name", "why")
 

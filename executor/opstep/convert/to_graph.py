@@ -32,12 +32,12 @@ from opstep.layers import data
 from opstep.program import Program
 from opstep.variable import Variable
 
-# Programs of one function; those that were not used for longest make room.
+# The largest number of programs of one function; the least recently used is dropped.
 _KEPT = 64
 
 
 class Spec:
-    """A tensor that is not there yet: its sizes, None where any will do, and its dtype."""
+    """A tensor that does not exist yet: its sizes, None for any size, and its dtype."""
 
     def __init__(self, shape: Sequence[int | None], dtype: Any = "float32") -> None:
         self.shape, self.dtype = tuple(shape), _core.dtype_name(dtype)
@@ -54,7 +54,7 @@ class ConvertedProgram(Program):
     fetches: list[Variable]
     """The results: `out`, or `out_0`, `out_1`, … of a tuple or list, or the keys of a dict."""
     startup: Program
-    """Fills what is added later, such as the state of an optimizer. The parameters are there."""
+    """Fills variables added later, such as an optimizer's state. The parameters have values."""
 
 
 class _Graph:
@@ -95,7 +95,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.scope = Scope()
-        # The programs of one function share what it makes.
+        # The programs of one function share the objects that it makes.
         self.owner = owners.new_owner(self)
         self.graphs: dict[Any, list[_Graph]] = {}
         self.lock = threading.RLock()
@@ -132,10 +132,10 @@ class Converted:
             plain = plain.function
         library = (getattr(plain, "__module__", None) or "").startswith("opstep.")
         if isinstance(plain, FunctionType) and not library:
-            converted(plain)  # what cannot be converted is said at once
+            converted(plain)  # reports at once what cannot be converted
         elif not isinstance(plain, FunctionType) and inspect.isbuiltin(plain):
             raise error_here(
-                f"'{plain.__name__}' is no Python function, so that there is nothing to convert: "
+                f"'{plain.__name__}' is not a Python function, so there is nothing to convert: "
                 "call it from one"
             )
         called = function.forward if isinstance(function, Layer) else function
@@ -144,7 +144,7 @@ class Converted:
     def _begin(self, function: Any, signature: inspect.Signature, kept: _Kept) -> None:
         self._signature, self._kept = signature, kept
         self.function = function
-        """What was converted, for a call line by line."""
+        """The original function, for calls line by line."""
         self.scope = kept.scope
         """The values of the programs, over the same memory as those of layers."""
         # By the id of an object whose method it is; the object is not kept.
@@ -171,7 +171,7 @@ class Converted:
             return mapped(lambda v: to_variable(v) if isinstance(v, np.ndarray) else v, result)
 
     def program(self, *args: Any, **kwargs: Any) -> ConvertedProgram:
-        """A program for such arguments, where an `opstep.Spec` stands for a tensor: made anew, so
+        """A program for such arguments, where an `opstep.Spec` stands for a tensor: a new one, so
         that a training step can be added to it."""
         return self._build(self._arguments(args, kwargs)).program
 
@@ -217,7 +217,7 @@ class Converted:
         return _Arguments(bound)
 
     def _into(self, program: Program, args: Any, kwargs: Any) -> Any:
-        """Called with variables: added to their program."""
+        """A call with variables: adds the function to their program."""
         if _context.trace is not None:
             return call(self.function, *args, **kwargs)
         trace = Trace(program, program._scope or global_scope(), own=False)
@@ -259,12 +259,12 @@ class Converted:
 
 
 class _Arguments:
-    """What a function is called with: tensors, and the rest, for which a program is made."""
+    """The arguments of a function: tensors, and the rest, which a program depends on."""
 
     def __init__(self, bound: inspect.BoundArguments) -> None:
         self._bound = bound
         self.known = True
-        """Does the key tell all that a program depends on?"""
+        """Does the key contain everything that a program depends on?"""
         self.tensors: list[Any] = []
         self.variables: list[Variable] = []
         self._labels: list[str] = []
@@ -313,7 +313,7 @@ class _Arguments:
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """A recursion without end, in one sentence."""
+    """Reports an endless recursion in one sentence."""
     try:
         yield
     except RecursionError as error:
@@ -325,14 +325,14 @@ def _ending() -> Iterator[None]:
             trace = trace.tb_next
         raise error_at(
             "functions call each other deeper than Python allows: while a program is built both "
-            "sides of a condition on a tensor are gone through, so that a recursion that depends "
-            "on one does not end: write it as a loop",
+            "sides of a condition on a tensor are run, so a recursion that depends on one does "
+            "not end: write it as a loop",
             *place,
         ) from None
 
 
 def _named(program: Program, result: Any) -> tuple[Any, list[Variable]]:
-    """The results as variables with names of their own."""
+    """The results as variables with new names."""
     fetches: list[Variable] = []
 
     def name(value: Any, label: str) -> Any:
@@ -360,7 +360,7 @@ def _named(program: Program, result: Any) -> tuple[Any, list[Variable]]:
 
 
 def _modes(function: Any) -> Any:
-    """What a Layer does otherwise while training."""
+    """The modes of a function's Layers: training or not."""
     owner = getattr(function, "__self__", function)
     if not isinstance(owner, Layer):
         return None
@@ -380,12 +380,12 @@ def to_graph(function: Callable[..., Any]) -> Converted:
     `.program(...)` gives the program without running it. In imperative mode, where a gradient
     will be wanted, it runs line by line, with the same results.
 
-    Python runs only while a program is made. What the function reads beside its arguments is read
+    Python runs only while a program is made. The function reads everything besides its arguments
     then, once: globals, names of functions around it, attributes of objects such as `self` and of
-    layers, and the hooks of layers; what it does beside its result is done then, once. Later calls
-    see no change of those, but for the elements of values and parameters, which are shared, and
-    `train()` and `eval()` of the layers that it calls. An argument that is no tensor may change: a
-    program is made anew when its attributes have, and in each call for an object that cannot be
-    compared, such as a generator of random numbers.
+    layers, and the hooks of layers. Its side effects also happen then, once. Later calls see no
+    change of those, except for the elements of values and parameters, which are shared, and
+    `train()` and `eval()` of the layers that it calls. Arguments other than tensors may change: a
+    new program is made when their attributes have changed, and in each call for an object that
+    cannot be compared, such as a generator of random numbers.
     """
     return Converted(function)

@@ -1,4 +1,4 @@
-"""What is known while a function is turned into ops: the program, and the values it shares."""
+"""The state while a function is turned into ops: the program and the values it shares."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def recording() -> bool:
-    """Are gradients wanted of what runs now?"""
+    """Are gradients wanted of the running code?"""
     before = _core.set_recording(False)
     _core.set_recording(before)
     return before
@@ -36,7 +36,7 @@ class Trace:
 
     def __init__(self, program: Program, scope: Scope, own: bool) -> None:
         self.program, self.scope = program, scope
-        # Its own program has the values of layers; one of the user's has parameters of its own.
+        # Its own program shares the values of layers; a user's program has its own parameters.
         self.own = own
         self.values: dict[int, tuple[Value, Variable]] = {}
 
@@ -55,7 +55,7 @@ class Trace:
         self.program._seeds_given = _seeds._seeds_given
 
     def fill(self, startup: Program) -> None:
-        """First values for what has none; what layers have is shared with them."""
+        """Sets first values where there are none; values of layers are shared with them."""
         program, scope = self.program, self.scope
         held = startup.global_block().vars.values()
         missing = [v.name for v in held if v.persistable and v.name not in scope]
@@ -75,7 +75,7 @@ class Trace:
         return any(not value.stop_gradient for value in values)
 
     def converted(self, function: Any) -> Any:
-        """What a Layer calls in place of its `forward`."""
+        """The function that a Layer calls instead of its `forward`."""
         plain = getattr(function, "__func__", None)
         if isinstance(plain, FunctionType) and plain.__module__ == containers.__name__:
             # It calls functions of the user's.

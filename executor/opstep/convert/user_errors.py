@@ -17,6 +17,6 @@ def line_here() -> int:
 
 
 def error_here(what: str) -> Error:
-    """With the line of the user's code that runs now."""
+    """An error with the line of the user's code that runs now."""
     stack = _core.user_stack()
     return error_at(what, stack[0][0], stack[0][1]) if stack else Error(what)

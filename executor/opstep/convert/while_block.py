@@ -44,15 +44,15 @@ class while_:
     def __init__(self, cond: Callable[..., Any], loop_vars: Sequence[Any]) -> None:
         self._cond = cond
         self.vars: tuple[Any, ...] = tuple(loop_vars)
-        """What the loop changes, as it is now."""
+        """The current values of the loop's variables."""
         self._next: tuple[Any, ...] | None = None
         self._program: Program | None = None
 
     def next(self, *values: Any) -> None:
-        """What the loop's variables are in the next turn."""
+        """Sets the loop's variables for the next turn."""
         if len(values) != len(self.vars):
             raise error_here(
-                f"while_ has {len(self.vars)} loop_vars, but next() is given {len(values)}: give "
+                f"while_ has {len(self.vars)} loop_vars, but next() got {len(values)}: give "
                 "each of them"
             )
         self._next = values
@@ -117,7 +117,7 @@ class while_:
         self._undo.enter_context(program_guard(self._program, self._startup))
         self._undo.enter_context(self._trace.entered())
         if _context.layer is not None:
-            # In its forward: what the layer has is the program's too.
+            # In a layer's forward: the program shares the layer's values.
             self._undo.callback(setattr, _context, "building", _context.building)
             _context.building = self._program
         self.vars = tuple(mapped(declare, each) for each in self.vars)

@@ -2,8 +2,8 @@
 
     train, test = datasets.digits("train", batch=32, shuffle=0), datasets.digits("test", batch=360)
 
-Minibatches have `x` and `label` (a class, int64[rows, 1]) or `y` (numbers). What is random comes
-from a seed: equal arguments give equal data.
+Minibatches have `x` and `label` (a class, int64[rows, 1]) or `y` (numbers). Random data
+come from a seed: equal arguments give equal data.
 """
 
 from opstep.datasets.shipped import digits, iris

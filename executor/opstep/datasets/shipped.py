@@ -1,4 +1,4 @@
-"""Data sets whose files stand beside this one; README.md says where they come from."""
+"""Data sets whose files lie beside this one; README.md says where they come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets that are made of random numbers, with a known rule in them."""
+"""Data sets of random numbers that follow a known rule."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ OPSTEP_TOKEN_FILE, OPSTEP_TLS_CA, OPSTEP_POLICY, OPSTEP_WAIT, OPSTEP_ON_DISCONNE
 OPSTEP_MAX_PAUSE stand for the arguments of `connect`.
 
 A process that has an Executor can also be attached to later, by `opstep attach`: it has a doorbell,
-a socket that only its own user can use. OPSTEP_DOORBELL=0 leaves that out.
+a socket that only its own user can use. OPSTEP_DOORBELL=0 turns it off.
 
 OPSTEP_TAPS=taps.toml logs values of ops as that file says, without a debugger; `tap` does it from
 Python.

@@ -14,7 +14,7 @@ from opstep._core import Error
 # It imports NumPy and gRPC, on a machine that may be busy.
 _START_SECONDS = 30.0
 _END_SECONDS = 4.0
-# What would have it do something else than it is told.
+# Variables that would make the collector connect or log by itself.
 _NOT_ITS = ("OPSTEP_SERVER", "OPSTEP_TAPS", "OPSTEP_WAIT")
 
 _process: subprocess.Popen[bytes] | None = None
@@ -24,13 +24,13 @@ def start(taps: str | None) -> str:
     """The address of a collector for this process, with the taps of a file."""
     global _process
     mine, its = os.pipe()
-    # -P: a file beside the user must not be taken for a module of ours.
+    # -P: a file in the current directory must not be imported instead of a module.
     safe = ["-P"] if sys.version_info >= (3, 11) else []
     command = [sys.executable, *safe, "-m", "opstep_server", "collect"]
     command += ["--parent", str(os.getpid()), "--ready", str(its)]
     command += ["--taps", taps] if taps else []
     try:
-        # Its own session: Ctrl-C is for us, and it still has to write what we send then.
+        # Its own session: Ctrl-C must not end it before it has written what we send then.
         _process = subprocess.Popen(
             command,
             pass_fds=(its,),
@@ -47,14 +47,14 @@ def start(taps: str | None) -> str:
         came, _, _ = select.select([pipe], [], [], _START_SECONDS)
         address = pipe.readline().decode().strip() if came else ""
     if not address:
-        # What is wrong it has said itself.
+        # It has reported the reason itself.
         end()
-        raise Error(f"there is nobody to write what taps make{f': see {taps}' if taps else ''}")
+        raise Error(f"no collector started to write tap records{f': see {taps}' if taps else ''}")
     return address
 
 
 def end() -> None:
-    """Has it write what it still has, and waits for that."""
+    """Lets the collector write its last records, and waits until it has ended."""
     process = forget()
     if process is None:
         return
@@ -67,7 +67,7 @@ def end() -> None:
 
 
 def forget() -> subprocess.Popen[bytes] | None:
-    """It is not ours (any more): a child has it from its parent."""
+    """Drops the collector, as in a forked child, whose collector belongs to the parent."""
     global _process
     process, _process = _process, None
     return process

@@ -49,7 +49,7 @@ def connect(
     if not address:
         raise Error("no debug server to connect to: give an address or set OPSTEP_SERVER")
     if not re.fullmatch(r"unix:.+|.+:\d+", address):
-        raise Error(f"'{address}' is no address of a debug server: give unix:/path or host:port")
+        raise Error(f"'{address}' is not a debug server's address: give unix:/path or host:port")
     if not wait >= 0:
         raise Error("wait is 0 seconds or more")
     options = _options(on_disconnect, max_pause, policy)
@@ -123,7 +123,7 @@ def _options(
     options.taps = tap_limits.limits(options.taps, policy)
     options.wait_on_disconnect = on_disconnect == "wait"
     options.max_pause = float(max_pause or 0.0)
-    # Words that are no UTF-8 come as lone surrogates, which the wire cannot carry.
+    # Words that are not UTF-8 come as lone surrogates, which the wire cannot carry.
     words = getattr(sys, "argv", [])
     options.argv = [str(word).encode("utf-8", "replace").decode() for word in words]
     options.rank = _rank()
@@ -146,8 +146,8 @@ def _open_doorbell() -> None:
 def breakpoint() -> None:
     """In a layer's definition: an attached debugger stops before the next op that is made here.
 
-    It is the op that is marked, in the program that layers are added to now, so each run of it
-    stops. In imperative mode that is the op that runs next. Without a debugger nothing happens.
+    It marks that op in the current program, so each run of the op stops. In imperative mode the
+    next op that runs stops. Without a debugger nothing happens.
     """
     if context.imperative():
         _core.stop_next()
@@ -185,7 +185,7 @@ def _end() -> None:
 
 
 def log_taps(file: str) -> None:
-    """As OPSTEP_TAPS=FILE does: starts what writes the records, and connects to it."""
+    """Does what OPSTEP_TAPS=FILE does: starts the collector of records and connects to it."""
     address = collector_process.start(file)
     # Processes that this one starts log to the same place.
     os.environ["OPSTEP_SERVER"] = address

@@ -1,4 +1,4 @@
-"""What this process shows a debug server, and what it wants to see of it."""
+"""The token that this process shows a debug server, and the certificates to check it with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_token(path: str) -> str:
         with open(path, encoding="ascii") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise Error(f"the token file {path} is no file")
+                raise Error(f"the token file {path} is not a regular file")
             if status.st_mode & 0o077 or status.st_uid not in (os.geteuid(), 0):
                 raise Error(f"the token file {path} can be read by others: chmod 600 it")
             token = file.read(4096).strip()

@@ -1,6 +1,6 @@
-"""What taps may do in this process, whatever a debug server asks for.
+"""Limits for taps in this process, whatever a debug server asks for.
 
-The environment says it without a change to the program: OPSTEP_TAP_ALLOW (patterns over op names
+The environment sets it without a change to the program: OPSTEP_TAP_ALLOW (patterns over op names
 and types, with commas between), OPSTEP_TAP_FULL (1 or 0: whole tensors), OPSTEP_TAP_CPU (a share of
 one core's time, such as 0.05), OPSTEP_TAP_BYTES_PER_SECOND and OPSTEP_TAP_QUEUE (sizes such as
 10MB) and OPSTEP_AUDIT (a file that gets a line for each change of a tap).
@@ -21,7 +21,7 @@ _SMALLEST_QUEUE = 64 << 10
 
 T = TypeVar("T")
 
-# What limit_taps() was told.
+# The arguments of limit_taps().
 _said: dict[str, Any] = {}
 
 
@@ -37,8 +37,8 @@ def limit_taps(
     """Say what taps may do in this process; before its first Executor and before `connect`.
 
     Only ops whose name or type is `allow`ed can be tapped, whole tensors only with `full_tensors`
-    (which is so unless the policy is log-only). Taps that together take more than `cpu_share` of a
-    core's time, or make more than `bytes_per_second`, lose the one that does most, which says so.
+    (the default unless the policy is log-only). If taps together take more than `cpu_share` of a
+    core's time, or make more than `bytes_per_second`, the busiest of them ends and says so.
     No more than `queue` bytes wait to be sent. `audit` gets a JSON line for each change of a tap:
     who, what and when.
     """
@@ -61,7 +61,7 @@ def limit_taps(
 
 
 def limits(to: _core.TapLimits, policy: str) -> _core.TapLimits:
-    """Filled from what was said, and from the environment."""
+    """Filled from the arguments of `limit_taps` and from the environment."""
     allow = _value("allow", "OPSTEP_TAP_ALLOW", _patterns)
     full = _value("full_tensors", "OPSTEP_TAP_FULL", _yes)
     share = _value("cpu_share", "OPSTEP_TAP_CPU", _share)

@@ -28,22 +28,22 @@ class Tap:
         self.name = name
 
     def counts(self) -> dict[str, int]:
-        """What became of its records: produced is the sum of all the others."""
+        """The counts of its records: produced is the sum of all the others."""
         return dict(self._status()["counts"])
 
     @property
     def ops(self) -> int:
-        """So many ops that were compiled are logged by it."""
+        """The number of compiled ops that it logs."""
         return int(self._status()["ops"])
 
     @property
     def message(self) -> str:
-        """What is wrong with it, or why it has ended; empty when all is well."""
+        """The problem of the tap, or the reason for its end; empty when all is well."""
         status = self._status()
         return str(status["ended"] or status["message"])
 
     def change(self, **keys: Any) -> None:
-        """Sets these keys anew, None as if they were never set; it goes on counting."""
+        """Changes these keys; None unsets one. The counts go on."""
         _ask({**_plain(keys), "uid": self.uid})
 
     def remove(self) -> None:
@@ -68,8 +68,8 @@ class Tap:
 def tap(ops: str | None = None, *, to: str | Sequence[str] | None = None, **keys: Any) -> Tap:
     """Log values of ops while they run, without stopping them.
 
-    `ops` is a type or a pattern over names; `line`, `variable` or `gradient_of` may stand in its
-    place. The other keys are those of a tap in taps.toml (docs/taps.md), with `for_` for `for`.
+    `ops` is a type or a pattern over names; `line`, `variable` or `gradient_of` can be given
+    instead. The other keys are those of a tap in taps.toml (docs/taps.md), with `for_` for `for`.
     `to` is a directory, `"-"` for the standard output, `"parquet:DIR"` and so on, or the name of a
     sink of the debug server. Without a server, one is started beside this process.
     """
@@ -98,7 +98,7 @@ def _ask(said: dict[str, Any]) -> str:
 
 
 def _plain(keys: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has them."""
+    """The keys with values that JSON has."""
     said: dict[str, Any] = {}
     for name, value in keys.items():
         if isinstance(value, datetime.timedelta):
@@ -115,5 +115,5 @@ def _plain(keys: dict[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(said)
     except (TypeError, ValueError) as error:
-        raise Error(f"this cannot be said of a tap: {error}") from None
+        raise Error(f"a tap cannot have these keys: {error}") from None
     return said

@@ -98,7 +98,7 @@ class MultiHeadAttention(Layer):
 
 def causal_mask(steps: int, keys: int | None = None) -> Any:
     """bool[steps, keys]: may a step look at a key? At those up to its own place, the last step at
-    the last key. There are as many keys as steps unless said otherwise."""
+    the last key. By default the number of keys is `steps`."""
     keys = steps if keys is None else keys
     return layers.constant(np.tri(steps, keys, keys - steps, dtype=bool))
 

@@ -45,7 +45,7 @@ class Sequential(Layer):
 
 
 class LayerList(Layer):
-    """A list of layers that is an attribute of another one: `for block in self.blocks: …`."""
+    """A list of layers that is an attribute of another layer: `for block in self.blocks: …`."""
 
     def __init__(self, layers: Iterable[Layer] = ()) -> None:
         super().__init__("layer")

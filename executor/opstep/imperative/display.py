@@ -1,6 +1,6 @@
-"""What a person sees of runtime values and layers: at a prompt, in pdb, in an editor's variables.
+"""The display of runtime values and layers: at a prompt, in pdb, in an editor's variables.
 
-Nothing here runs an op or changes anything: a debugger may ask while everything stands still.
+Nothing here runs an op or changes anything: a debugger may ask while the process is stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opstep.imperative.value import Value
 
 _PRIVATE = re.compile("_[^_]")
-# NumPy leaves elements of larger arrays out; so few NaNs among so many would not be seen.
+# NumPy leaves elements of larger arrays out; so a few NaNs among many elements would not be seen.
 _SHOWN = 1000
 # A larger array is not searched for NaNs each time that it is shown.
 _SEARCHED = 1 << 22
@@ -41,7 +41,7 @@ def value_text(value: Value) -> str:
 
 
 def _not_finite(array: np.ndarray) -> str:
-    """How many elements are no ordinary numbers; "" when all are."""
+    """How many elements are NaN or Inf; "" when there are none."""
     if array.dtype.kind != "f":
         return ""
     counts = (int(np.isnan(array).sum()), "nan"), (int(np.isinf(array).sum()), "inf")
@@ -49,13 +49,13 @@ def _not_finite(array: np.ndarray) -> str:
 
 
 def attributes(names: list[str]) -> list[str]:
-    """Of a value's attributes, those that may be asked for while everything stands still: `T` would
-    run an op, and those with an underscore are not for people."""
+    """The attributes of a value that may be read while the process is stopped: `T` would run an op,
+    and those with an underscore are not for people."""
     return [name for name in names if name != "T" and not _PRIVATE.match(name)]
 
 
 def layer_attributes(base: type[Layer], layer: Layer, names: list[str]) -> list[str]:
-    """Without what all layers have for themselves, and with the values that this one keeps."""
+    """The attributes of a layer and the values that it keeps, without those of all layers."""
     shown = {name for name in names if name not in _own(base)}
     return sorted(shown | {key for key in layer._values if key.isidentifier()})
 

@@ -18,7 +18,7 @@ Sizes = int | Sequence[int]
 
 
 class _WithOptions(_Simple):
-    """Wrong options are told when the layer is made, not at its first call."""
+    """Wrong options are reported when the layer is made, not at its first call."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Dropout(_Simple):
     def forward(self, x: Any) -> Any:
         trace = _context.trace
         if not self.training and (_context.imperative or (trace is not None and trace.own)):
-            # What training counts is loaded in a test too.
+            # A test also loads the counter that training changes.
             self._values.setdefault(
                 "count", Value(np.array(0, np.int64), name=f"{_context.names}count")
             )

@@ -31,8 +31,8 @@ from opstep.variable import Parameter
 
 
 class _LayerType(ABCMeta):
-    """Tells `layers.create_parameter` that it is called in the `__init__` of a layer. One of `abc`,
-    so that a layer can be an ABC too."""
+    """Tells `layers.create_parameter` that it is called in the `__init__` of a layer. Derives from
+    ABCMeta so that a layer can be an ABC too."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         before, _context.making_layer = _context.making_layer, True
@@ -63,11 +63,11 @@ class Layer(metaclass=_LayerType):
         self._drawn: set[str] = set()
         self._hooks: list[Callable[[Layer, tuple[Any, ...], Any], Any]] = []
         self._programs: WeakSet[Program] = WeakSet()
-        # Are its values more than what parameters begin with?
+        # Have its values changed since they were initialized?
         self._used = False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the layer computes; called by calling the layer."""
+        """The computation of the layer; call the layer to run it."""
         raise error(f"{type(self).__name__} has no forward(): define what the layer computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -102,12 +102,12 @@ class Layer(metaclass=_LayerType):
         _context.building, _context.names = program, names
 
     def add_forward_hook(self, hook: Callable[[Layer, tuple[Any, ...], Any], Any]) -> None:
-        """After each call, call `hook(layer, inputs, result)`; what it gives, unless that is None,
-        is the call's result."""
+        """After each call, call `hook(layer, inputs, result)`; if it returns anything but None,
+        that becomes the call's result."""
         self._hooks.append(hook)
 
     def _scope(self, name: str) -> str:
-        """What names begin with while `forward` runs in a call of that name."""
+        """The prefix of names while `forward` runs in a call of that name."""
         return f"{name}/"
 
     def _rename(self, name: str) -> None:
@@ -174,7 +174,7 @@ class Layer(metaclass=_LayerType):
     # --- what layers ask for while `forward` runs
 
     def _base_name(self, kind: str, name: str | None) -> str:
-        """What one call of a layer function names its ops and parameters after."""
+        """The base name of the ops and parameters of one call of a layer function."""
         if name:
             return _context.names + name
         number = _context.counts.get(kind, 0)
@@ -190,7 +190,7 @@ class Layer(metaclass=_LayerType):
         return made
 
     def _key(self, name: str) -> str:
-        """What the layer calls a value of that name."""
+        """The layer's key for a value of that name."""
         if not _context.imperative:
             assert _context.building is not None
             base, _, last = name.rpartition(".")
@@ -200,7 +200,7 @@ class Layer(metaclass=_LayerType):
         return name.removeprefix(_context.names)
 
     def _name_in_program(self, name: str) -> str:
-        """What the program that is being built calls the value; the first call has named it."""
+        """The value's name in the program that is being built; the first call has named it."""
         program = _context.building
         assert program is not None
         key = self._key(name)
@@ -250,7 +250,7 @@ class Layer(metaclass=_LayerType):
     # --- parameters
 
     def _tree(self, prefix: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Layer]]:
-        """Itself and all layers inside it, once each, with what their names begin with."""
+        """Itself and all layers inside it, once each, with the prefix of their names."""
         seen = set() if seen is None else seen
         if id(self) in seen:
             return
@@ -264,7 +264,7 @@ class Layer(metaclass=_LayerType):
         return (layer for _, layer in self._tree() if layer is not self)
 
     def _own_parameters(self) -> Iterator[tuple[str, ParameterValue]]:
-        """What was made by `layers.create_parameter`."""
+        """The parameters made by `layers.create_parameter`."""
         for key, value in self._values.items():
             if isinstance(value, ParameterValue) and value._first is not None:
                 yield key, value
@@ -278,9 +278,9 @@ class Layer(metaclass=_LayerType):
                     yield prefix.replace("/", ".") + key, value
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
-        """What training changes, by names such as `hidden.w`: values, or while a program is being
-        built that the layer has joined, the program's parameters. Layers that make theirs at the
-        first call have none before."""
+        """The parameters, by names such as `hidden.w`: values or, while a program is being built
+        that the layer has joined, the program's parameters. Layers that make theirs at the first
+        call have none before."""
         program = program_being_built()
         if program is None or self not in layers_of(program).parts:
             for name, value in self._named_values():
@@ -308,7 +308,7 @@ class Layer(metaclass=_LayerType):
         return {name: value.numpy().copy() for name, value in self._named_values()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave. Layers that make their parameters at the first call
+        """Load the result of `state_dict`. Layers that make their parameters at the first call
         must have been called."""
         own = dict(self._named_values())
         counters = self._missing_counters(state, own)
@@ -320,13 +320,13 @@ class Layer(metaclass=_LayerType):
                 hint = ": call it once first, since layers make their parameters at the first call"
             raise error(f"{type(self).__name__} has no '{name}' to load{hint}")
         for name in own.keys() - state.keys():
-            raise error(f"'{name}' of {type(self).__name__} is not in what is to be loaded")
+            raise error(f"'{name}' of {type(self).__name__} is not in the loaded state")
         arrays = {name: np.asarray(array) for name, array in state.items()}
         for name, array in arrays.items():
             value = own[name]
             if (array.shape, _core.dtype_name(array.dtype)) != (value.shape, value.dtype):
                 raise error(
-                    f"'{name}' is {value.dtype}{list(value.shape)} but what is to be loaded is "
+                    f"'{name}' is {value.dtype}{list(value.shape)} but the loaded value is "
                     f"{array.dtype}{list(array.shape)}"
                 )
         for name, array in arrays.items():
@@ -340,7 +340,7 @@ class Layer(metaclass=_LayerType):
     def _missing_counters(
         self, state: Mapping[str, Any], own: Mapping[str, Value]
     ) -> dict[str, tuple[Layer, str, Value]]:
-        """Those of dropouts that have run in tests only: new ones, by their names in the state."""
+        """Counters of dropouts that have run in tests only: new ones, by names in the state."""
         made: dict[str, tuple[Layer, str, Value]] = {}
         tree = [(prefix, layer) for prefix, layer in self._tree() if layer._used]
         for name in state.keys() - own.keys():
@@ -358,8 +358,8 @@ class Layer(metaclass=_LayerType):
         """Let the layer and the programs that it has joined use the same memory, in that scope:
         from then on a step in either mode changes both.
 
-        What the layer has got by calls in imperative mode or from `load_state_dict` goes to the
-        programs; else it takes what the scope has.
+        Values from calls in imperative mode or from `load_state_dict` go to the programs; otherwise
+        the layer takes the values of the scope.
         """
         target = scope or global_scope()
         for _, layer in self._tree():
@@ -400,7 +400,7 @@ class Layer(metaclass=_LayerType):
             layer.training = training
 
 
-# The debugger finds the names that Python code has for what layers keep.
+# The debugger finds the names that Python code has for the values of layers.
 _core.set_layer_type(Layer)
 
 

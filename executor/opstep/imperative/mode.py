@@ -13,7 +13,7 @@ from opstep.errors import error
 
 class guard(ContextDecorator):
     """Inside the `with`, or in the function that it decorates, ops of this thread run at once and
-    give runtime values. May stand inside another one, and `program_guard` inside it."""
+    give runtime values. Guards may be nested, and may contain a `program_guard`."""
 
     def __init__(self) -> None:
         self._before: list[bool] = []
@@ -66,7 +66,7 @@ _seeds: Any = _Seeds()
 
 
 def seed(number: int) -> None:
-    """Begin anew with the seeds of parameters, as for a program with this `random_seed`."""
+    """Restart the seeds of parameters, as for a program with this `random_seed`."""
     if not isinstance(number, int):
         raise error(f"a seed is a whole number, not {number!r}")
     _seeds.random_seed, _seeds._seeds_given = number, 0

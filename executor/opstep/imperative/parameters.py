@@ -1,4 +1,4 @@
-"""How the parameters of layers are made."""
+"""Making the parameters of layers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def new_parameter(
 
 
 def own_parameter(name: str, shape: Sequence[int], dtype: Any, *options: Any) -> ParameterValue:
-    """One that remembers how it was filled, for the programs that its layer will join."""
+    """A parameter that remembers how it was filled, for the programs that its layer will join."""
     made = new_parameter(name, shape, dtype, *options)
     made._first = next(_own_parameters_made), options[0]
     return made

@@ -1,4 +1,4 @@
-"""Layers in programs: what the parameters of a `Layer` are called in each program it has joined."""
+"""Layers in programs: the names of a `Layer`'s parameters in each program that it has joined."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Part:
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        """What the layer calls a value → the variable's name."""
+        """The layer's key for a value → the variable's name."""
         self.keys: dict[str, str] = {}
-        """What a call of a layer function was named → what it is called in the layer."""
+        """The name of a layer function's call in the program → its name in the layer."""
         self.drawn: set[str] = set()
-        """What has drawn a seed of the program."""
+        """The names that have drawn a seed of the program."""
 
     def copy(self) -> Part:
         made = Part()
@@ -43,7 +43,7 @@ class Layers:
         self.values: dict[Value, str] = {}
         """Variables of values that layers have, also where several layers have the same one."""
         self.taken: set[str] = set()
-        """What the names of a call begin with; each call has its own."""
+        """The prefixes of the names of calls; each call has its own."""
 
     def copy(self) -> Layers:
         """For a copy of the program."""
@@ -62,7 +62,7 @@ def layers_of(program: Program) -> Layers:
 
 
 def part_of(layer: Layer, program: Program) -> Part:
-    """What the layer is in the program; it joins if it has not yet."""
+    """The layer's part in the program; the layer joins if it has not yet."""
     parts = layers_of(program).parts
     if layer not in parts:
         parts[layer] = Part()

@@ -1,7 +1,7 @@
 """Recurrent layers: cells, which take one step, and layers, which take all steps of sequences.
 
-Both modes run the same ops in the same order, so that a program has as many copies of a step as
-there are steps; `layers.Recurrent` is a loop instead, for programs only.
+Both modes run the same ops in the same order, so a program has a copy of the ops for each step;
+`layers.Recurrent` is a loop instead, for programs only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = tuple[Any, ...]
 
 
 class _Cell(_Simple):
-    """What all cells share; a subclass says what one step does.
+    """The base of all cells; a subclass defines one step.
 
     Parameters are `w_x` [width of x, gates * size], `w_h` [size, gates * size] and `b`, filled at
     random between -1 and 1 divided by the root of `size` unless said otherwise.
@@ -50,8 +50,8 @@ class _Cell(_Simple):
         self._offset = chosen(bias_init, Uniform(-limit, limit)), bias_attr
 
     def forward(self, x: Any, state: Any = None) -> Any:
-        """One step: x is [batch, width]; gives the state after it, each [batch, size]. Without a
-        state before it, that is zeros."""
+        """One step: x is [batch, width]; returns the state after it, each [batch, size]. Without
+        `state`, it begins with zeros."""
         if len(x.shape) != 2 or x.shape[1] is None:
             raise error(type(self), f"'{x.name}' is {text(x)}: one step is [batch, width]")
         before = self._zeros(x) if state is None else _tuple(type(self), state, self._states)
@@ -67,7 +67,7 @@ class _Cell(_Simple):
         return parameter(x, f"{self._base_name('', None)}.{name}", shape, init, attrs)
 
     def _projected(self, x: Any) -> Any:
-        """What x has to say to each gate; of all steps at once."""
+        """The contribution of x to each gate, for all steps at once."""
         width = self._gates * self._size
         out = ops.matmul(x, self._made(x, "w_x", [x.shape[-1], width]))
         return ops.add(out, self._made(x, "b", [width])) if self._bias else out
@@ -160,7 +160,7 @@ class _LSTMOverSteps(_OverSteps, LSTMCell):
 
 
 class _Recurrent(Layer):
-    """What RNN, GRU and LSTM share."""
+    """The base of RNN, GRU and LSTM."""
 
     _cell: ClassVar[type[_OverSteps]]
 
@@ -186,7 +186,7 @@ class _Recurrent(Layer):
         """All steps of x, [batch, steps, width]: gives the outputs [batch, steps, size], with both
         directions [batch, steps, 2 * size], and the last state, [layers * directions, batch, size].
 
-        `state` is the one to begin with, zeros if it is not given. `lengths`, int64[batch], are the
+        `state` is the initial state, zeros if it is not given. `lengths`, int64[batch], are the
         steps of each sequence: its state stays as it was after them, and its outputs are 0 there.
         """
         if len(x.shape) != 3:
@@ -256,6 +256,6 @@ def _tuple(layer: type[Layer], state: Any, count: int) -> State:
 
 
 def _running(lengths: Any, steps: int) -> list[Any]:
-    """Of each step: which sequences have it, bool[batch, 1]."""
+    """For each step: which sequences have it, bool[batch, 1]."""
     column = ops.reshape(lengths, shape=[-1, 1])
     return [ops.greater(column, at) for at in range(steps)]

@@ -17,7 +17,7 @@ from opstep.variable import check_optimize_attr
 
 
 class Value(_core.RuntimeValue, Operators):
-    """What ops give in imperative mode; make one with `to_variable`."""
+    """A result of an op in imperative mode; make one with `to_variable`."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class Value(_core.RuntimeValue, Operators):
 
     @property
     def name(self) -> str:
-        """What a debugger calls it."""
+        """Its name in a debugger."""
         return self._name or "value"
 
     @property
@@ -76,7 +76,7 @@ class Value(_core.RuntimeValue, Operators):
         return _restored, (type(self), self.numpy(), self._state())
 
     def _state(self) -> dict[str, Any]:
-        """What a copy gets beside the elements."""
+        """The state that a copy gets besides the elements."""
         own = {"_name": self._name, "stop_gradient": self.stop_gradient}
         return getattr(self, "__dict__", {}) | own
 
@@ -90,10 +90,10 @@ class Value(_core.RuntimeValue, Operators):
 
     def backward(self, retain: bool = False, only: Sequence[Value] | None = None) -> list[Value]:
         """Compute the gradients of this value, one float, and add them to `gradient` of all values
-        that it was computed from, that no op made and that have not `stop_gradient`; gives those.
-        With `only`, the others of them stay as they are.
+        that it was computed from, except results of ops and values with `stop_gradient`; returns
+        the values with new gradients. With `only`, all others stay as they are.
 
-        What ops kept for that is freed, unless `retain` says that it will be needed again.
+        Memory that ops kept for this is freed, unless `retain` says that it is needed again.
         """
         pairs = self._backward(retain)
         if only is not None:
@@ -109,7 +109,7 @@ class Value(_core.RuntimeValue, Operators):
 
     @property
     def gradient(self) -> Value | None:
-        """What `backward` has added up since `clear_gradient`; None when there was nothing."""
+        """The sum of gradients since `clear_gradient`; None when there was none."""
         return self._gradient
 
     def clear_gradient(self) -> None:
@@ -136,7 +136,7 @@ class Value(_core.RuntimeValue, Operators):
     def __index__(self) -> int:
         number = self.item()
         if not isinstance(number, int) or isinstance(number, bool):
-            raise error(f"a value of dtype {self.dtype} is no index: cast it to int64")
+            raise error(f"a value of dtype {self.dtype} is not an index: cast it to int64")
         return number
 
     def __bool__(self) -> bool:
@@ -144,7 +144,7 @@ class Value(_core.RuntimeValue, Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise error("a value of no dimension has no length and no rows")
+            raise error("a value without dimensions has no length and no rows")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -173,7 +173,7 @@ class ParameterValue(Value):
         self.trainable = trainable
         """Do optimizers change it?"""
         self._optimize_attr: dict[str, float] = {}
-        # Of one made by layers.create_parameter: when, and how it was filled.
+        # For a parameter made by layers.create_parameter: when, and how it was filled.
         self._first: tuple[int, Any] | None = None
 
     def _state(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class ParameterValue(Value):
 
     @property
     def optimize_attr(self) -> dict[str, float]:
-        """What optimizers do otherwise with it: see `opstep.optimizer.Optimizer`."""
+        """How optimizers treat it differently: see `opstep.optimizer.Optimizer`."""
         return self._optimize_attr
 
     @optimize_attr.setter
@@ -214,11 +214,11 @@ def _array(array: Any) -> np.ndarray:
         made = np.asarray(array)
         _core.dtype_name(made.dtype)
     except ValueError:
-        raise error("no array can be made of that: its rows have different lengths") from None
+        raise error("cannot make an array of this: its rows have different lengths") from None
     except Error:
         kind = type(array).__name__
         what = f"an array of dtype {array.dtype}" if isinstance(array, np.ndarray) else kind
-        raise error(f"no value can be made of {what}: give it numbers or booleans") from None
+        raise error(f"cannot make a value of {what}: give it numbers or booleans") from None
     return made
 
 
@@ -237,5 +237,5 @@ def to_variable(array: Any, stop_gradient: bool = True, name: str = "") -> Value
     if isinstance(array, Value):
         return array
     if isinstance(array, Operators):
-        raise error(f"'{array.name}' is a variable of a program: it has no value to be taken")
+        raise error(f"'{array.name}' is a variable of a program: it has no value to take")
     return Value(array, stop_gradient, name)

@@ -187,7 +187,7 @@ from opstep.layers.tensor import (
     zeros_like as zeros_like,
 )
 
-# What people know these by elsewhere.
+# Names of these layers in other libraries.
 _ELSEWHERE = dict(  # noqa: C408 (an op is named in quotes in its own file only)
     argmax=arg_max,
     argmin=arg_min,

@@ -1,4 +1,4 @@
-"""What layers share: names, errors on the user's line, activations."""
+"""Helpers for layers: names, errors on the user's line, activations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _not_taken(x: Any) -> str:
 
 
 def base_name(x: Variable, layer: Layer, name: str | None) -> str:
-    """What the ops and parameters of a layer are called after."""
+    """The base name of a layer's ops and parameters."""
     owner = context.current_layer()
     if context.imperative() and isinstance(x, Operators) and not isinstance(x, Variable):
         kind = layer.__name__
@@ -76,7 +76,7 @@ def parameter(
 
 
 def _owner(program: Program, name: str, layer: Any) -> int | None:
-    """Whose a value of a layer is: the Layer's, by its name anybody's, or (None) the program's."""
+    """The owner of a layer's value: the Layer, nobody for a user's name, or (None) the program."""
     if layer is not None:
         return owners.owner_of_object(layer)
     return owners.NOBODY if name.rsplit(".", 1)[0] in program._named_layers else None
@@ -114,7 +114,7 @@ def _keeper(name: str) -> Any:
     layer = context.current_layer()
     if layer is None:
         raise errors.error(
-            f"'{name}' would be made anew at each call: in imperative mode call the layer in the "
+            f"'{name}' would be made again at each call: in imperative mode call the layer in the "
             "forward() of an opstep.imperative.Layer, which keeps it"
         )
     return layer

@@ -1,4 +1,4 @@
-"""Control flow: layers whose body is a block of its own."""
+"""Control flow: layers that have a block as their body."""
 
 from __future__ import annotations
 
@@ -130,10 +130,10 @@ def cond(
     false_fn: Callable[[], Any],
     name: str | None = None,
 ) -> Any:
-    """What `true_fn()` gives if `condition` holds, else what `false_fn()` gives.
+    """The result of `true_fn()` if `condition` holds, else that of `false_fn()`.
 
-    Both give a variable, or equally many in a tuple or list. In imperative mode only one of them is
-    called.
+    Both return a variable, or tuples or lists of the same length. In imperative mode only one of
+    them is called.
     """
     if context.imperative():
         return true_fn() if condition else false_fn()
@@ -170,7 +170,7 @@ class Choice:
             yield block
 
     def results(self, yes: Sequence[Variable], no: Sequence[Variable]) -> tuple[Variable, ...]:
-        """What the blocks give, equally many: those of the block that runs."""
+        """The results of the block that runs; both blocks give the same number of them."""
         name = self.name or self.program.unique_name(ops.cond.type)
         names = names_of(name, "out", len(yes))
         ops.cond(
@@ -186,7 +186,7 @@ class Choice:
 
 
 def names_of(name: str, slot: str, count: int) -> list[str]:
-    """What several results of a layer are called."""
+    """The names of a layer's results."""
     return [f"{name}.{slot}" if count == 1 else f"{name}.{slot}_{i}" for i in range(count)]
 
 
@@ -251,7 +251,7 @@ class IfElse:
         return made
 
     def output(self, *results: Variable) -> None:
-        """What this block gives, a row for each of its rows."""
+        """The results of this block, with a row for each of its rows."""
         if self._inside is None:
             raise Error("IfElse.output is for the inside of its true or false block")
         self._results.setdefault(self._inside, []).extend(results)

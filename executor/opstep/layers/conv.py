@@ -155,7 +155,7 @@ def pool2d(
 ) -> Variable:
     """The largest ("max") or mean ("average") element of each window of [batch, c, h, w].
 
-    Windows lie side by side unless `stride` says otherwise; padding counts in no mean.
+    Windows lie side by side unless `stride` says otherwise; means leave out padding.
     """
     pools = {"max": ops.max_pool, "average": ops.average_pool}
     if pool_type not in pools:

@@ -38,9 +38,9 @@ def create_parameter(
     trainable: bool = True,
     optimize_attr: Attrs = None,
 ) -> Parameter:
-    """A parameter for a layer of one's own.
+    """A parameter for a layer that you define.
 
-    Set as an attribute in the `__init__` of an `opstep.imperative.Layer` it is one of the layer's
+    Set as an attribute in the `__init__` of an `opstep.imperative.Layer`, it belongs to the layer
     in both modes.
     """
     if context.imperative() or context.making_layer():
@@ -68,8 +68,8 @@ def fc(
     bias_attr: Attrs = None,
     axis: int = 1,
 ) -> Variable:
-    """Fully connected: act(x @ w + b). Dimensions of x from `axis` on are taken as one: with -1
-    each step of [batch, steps, width] goes through it by itself.
+    """Fully connected: act(x @ w + b). Dimensions of x from `axis` on are flattened: with -1 each
+    step of [batch, steps, width] passes through it separately.
 
     `weight_attr` and `bias_attr` are the parameters' `optimize_attr`: {"weight_decay": 0.0}.
     """
@@ -132,10 +132,10 @@ def dropout(
     seed: int | None = None,
     name: str | None = None,
 ) -> Variable:
-    """Elements of x set to 0 at random, each run others, and the rest made larger to keep the mean.
+    """Sets random elements of x to 0, others in each run, and scales the rest to keep the mean.
 
-    How often it ran is counted in `<name>.count`, so that training can be repeated exactly. A test
-    gives x; `Program.clone(for_test=True)` turns `is_test` on.
+    `<name>.count` counts its runs, so that training can be repeated exactly. A test returns x;
+    `Program.clone(for_test=True)` turns `is_test` on.
     """
     if is_test:
         return x

@@ -99,7 +99,7 @@ def group_norm(
     scale_attr: Attrs = None,
     bias_attr: Attrs = None,
 ) -> Variable:
-    """Each group of channels (axis 1) of each image with mean 0 and variance 1, then both."""
+    """Each group of channels (axis 1) per image with mean 0 and variance 1, then scale and bias."""
     base = base_name(x, group_norm, name)
     last = activation(group_norm, act)
     channels = _channels(group_norm, x)

@@ -26,8 +26,8 @@ class Recurrent:
         rnn.output(hidden)
     hiddens = rnn()                                       # [steps, batch, 32]
 
-    Of a ragged variable, [rows, 16] in sequences, a step has a row for each sequence too. Where a
-    sequence has ended its memories stay as they are, and the outputs are ragged again.
+    For a ragged variable, [rows, 16] in sequences, a step also has a row for each sequence. When a
+    sequence has ended, its memories stay as they are. The outputs are ragged again.
     """
 
     def __init__(self, reverse: bool = False, name: str | None = None) -> None:
@@ -35,7 +35,7 @@ class Recurrent:
         self.reverse = reverse
         self.name = name
         self.final: list[Variable] = []
-        """After the call: the memories as the last step, of each sequence its own, left them."""
+        """After the call: the memories after the last step of each sequence."""
         self._block: Block | None = None
         self._sequences: list[Variable] = []
         self._steps: list[Variable] = []
@@ -52,7 +52,7 @@ class Recurrent:
         from opstep import context
 
         if self._block is not None:
-            raise Error("this Recurrent has its block already: make another one")
+            raise Error("this Recurrent has its block already: make another Recurrent")
         program = context.default_main_program()
         self.name = self.name or program.unique_name(ops.recurrent.type)
         with new_block(program) as block:
@@ -115,7 +115,7 @@ class Recurrent:
         value: float = 0.0,
         dtype: Any = "float32",
     ) -> Variable:
-        """What the step before left: first `initial`, or `value` for each row in `shape`."""
+        """The value after the previous step: at first `initial`, or `value` in this `shape`."""
         block = self._inside("memory")
         number = len(self._memories)
         if initial is None:
@@ -146,16 +146,16 @@ class Recurrent:
         """The value of `memory` for the next step."""
         self._inside("update")
         if all(memory.name != known.name for known, _ in self._memories):
-            raise Error(f"'{memory.name}' is no memory of this Recurrent")
+            raise Error(f"'{memory.name}' is not a memory of this Recurrent")
         self._updates[memory.name] = value
 
     def output(self, *values: Variable) -> None:
-        """What to keep of each step."""
+        """Keep these values of each step."""
         self._inside("output")
         self._outputs.extend(values)
 
     def _keep_ended(self) -> None:
-        """Lets the memories of sequences that have ended stay as they are."""
+        """Keeps the memories of sequences that have ended as they are."""
         if not self._ragged:
             return
         running: dict[int, Variable] = {}

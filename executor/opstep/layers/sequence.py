@@ -1,5 +1,5 @@
-"""Ragged variables: layers that know where the sequences begin. Of several levels of sequences, the
-innermost one is meant."""
+"""Layers for ragged variables, which know where sequences begin. With several levels of sequences,
+they use the innermost one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sequence_expand(x: Variable, y: Variable, name: str | None = None) -> Variab
 
 
 def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
-    """The rows of each sequence in the other order."""
+    """The rows of each sequence in reverse order."""
     return ops.sequence_reverse(x, _level(sequence_reverse, x).offsets, name=name)
 
 
@@ -51,7 +51,7 @@ def sequence_pad(x: Variable, pad_value: float = 0.0, name: str | None = None) -
 
 
 def sequence_unpad(x: Variable, like: Variable, name: str | None = None) -> Variable:
-    """Of x, [steps, sequences, ...], the steps that the sequences of `like` have: ragged as it."""
+    """The steps of x, [steps, sequences, ...], that are in the sequences of `like`; ragged too."""
     return ops.sequence_unpad(x, _level(sequence_unpad, like).offsets, like, name=name)
 
 

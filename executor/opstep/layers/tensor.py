@@ -62,7 +62,7 @@ def _feed(variable: Variable) -> Variable:
 
 
 def setting(name: str, value: float, dtype: Any = "float32") -> Variable:
-    """A number that can be changed without building the program anew, such as a learning rate: by
+    """A number that can be changed without building the program again, such as a learning rate: by
     `scope.set(name, …)` between runs, or `opstep run --set NAME=VALUE`."""
     program = context.default_main_program()
     block = program.global_block()
@@ -136,7 +136,7 @@ def cast(x: Variable, dtype: Any, name: str | None = None) -> Variable:
 
 
 def print(x: Variable, message: str = "", name: str | None = None) -> Variable:
-    """Write the tensor to standard error whenever the op runs; gives it on."""
+    """Write the tensor to standard error whenever the op runs, and pass it on."""
     return ops.print(x, message=message, name=name)
 
 
@@ -160,17 +160,17 @@ def reshape(x: Variable, shape: Sequence[int], name: str | None = None) -> Varia
 
 
 def transpose(x: Variable, perm: Sequence[int] | None = None, name: str | None = None) -> Variable:
-    """Axis i of the result is axis perm[i] of x; without `perm` the order is turned round."""
+    """Axis i of the result is axis perm[i] of x; without `perm`, axes are reversed."""
     return ops.transpose(x, perm=perm, name=name)
 
 
 def squeeze(x: Variable, axes: Axes = None, name: str | None = None) -> Variable:
-    """Without the axes, which have size 1; without all of that size unless `axes` are given."""
+    """Remove axes of size 1: those in `axes`, or all of them."""
     return ops.squeeze(x, axes=axes, name=name)
 
 
 def unsqueeze(x: Variable, axes: Axes, name: str | None = None) -> Variable:
-    """With axes of size 1, at those places of the result."""
+    """Insert axes of size 1 at these places of the result."""
     return ops.unsqueeze(x, axes=axes, name=name)
 
 
@@ -196,7 +196,7 @@ def pad(
     value: float = 0.0,
     name: str | None = None,
 ) -> Variable:
-    """With margins, (before, after) for each axis: of `value`, or as `mode` says.
+    """Add margins, (before, after) for each axis: of `value`, or as `mode` says.
 
     Modes are reflect, edge and wrap.
     """
@@ -241,7 +241,7 @@ def stack(xs: Sequence[Variable], axis: int = 0, name: str | None = None) -> Var
 def split(
     x: Variable, parts: int | Sequence[int], axis: int = 0, name: str | None = None
 ) -> list[Variable]:
-    """x cut along an axis: into so many equal parts, or into parts of these sizes."""
+    """x cut along an axis: into a number of equal parts, or into parts of these sizes."""
     if isinstance(parts, int):
         if parts < 1:
             raise error(split, f"'{x.name}' cannot be cut into {parts} parts")
@@ -285,21 +285,21 @@ def tril(x: Variable, k: int = 0, name: str | None = None) -> Variable:
 def arg_max(
     x: Variable, axis: int = -1, keepdims: bool = False, name: str | None = None
 ) -> Variable:
-    """Where the largest element along an axis is."""
+    """The index of the largest element along an axis."""
     return ops.arg_max(x, axis=axis, keepdims=keepdims, name=name)
 
 
 def arg_min(
     x: Variable, axis: int = -1, keepdims: bool = False, name: str | None = None
 ) -> Variable:
-    """Where the smallest element along an axis is."""
+    """The index of the smallest element along an axis."""
     return ops.arg_min(x, axis=axis, keepdims=keepdims, name=name)
 
 
 def topk(
     x: Variable, k: int, axis: int = -1, largest: bool = True, name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The k largest elements along an axis, the largest first, and where they are."""
+    """The k largest elements along an axis, the largest first, and their indexes."""
     return ops.top_k(x, k=k, axis=axis, largest=largest, name=name)
 
 

@@ -1,5 +1,5 @@
 """Readers of `opstep.readers` in a program: Python makes the minibatches, the executor asks for
-them, ahead and on a thread of its own."""
+them, ahead of time and on its own thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Feeder:
-    """A reader whose minibatches programs ask for, and the fields that it was found to have."""
+    """A reader whose minibatches programs ask for, with the fields of its first minibatch."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -34,7 +34,7 @@ class _Feeder:
         self._ahead: Iterator[Batch] | None = chain([first], batches)
 
     def batches(self, number: int) -> Iterator[Batch]:
-        """Those of a pass. Live data have one pass only, which goes on where it is."""
+        """The minibatches of a pass. Live data have one pass only, which goes on where it is."""
         if self.reader.live:
             assert self._ahead is not None
             return self._ahead
@@ -43,7 +43,7 @@ class _Feeder:
 
 
 class _Cursor:
-    """One run's place in a reader: what the executor asks."""
+    """One run's place in a reader; the executor asks it for minibatches."""
 
     def __init__(self, feeder: _Feeder) -> None:
         self._feeder = feeder

@@ -1,4 +1,4 @@
-"""Readers that run in the executor: files, and what is made of their records.
+"""Readers that run in the executor: files, and steps that change their records.
 
     train = readers.records("train.rec").shuffle(1000, seed=7).batch(32).repeat(10)
     with (loop := train.iterate()) as (x, label):
@@ -53,14 +53,14 @@ class Pipeline:
         self.batched = batched
         """Does it give batches, and not single records?"""
         self.live = live
-        """Do the data come in as they happen, so that they can be had only once?"""
+        """Are the data live, so that they can be read only once?"""
         self._add = add
         self._keep = keep
         self._source: _core.Source | None = None
         self._ahead: list[np.ndarray] | None = None
         self._pass = 0
 
-    # --- made of this one ---
+    # --- pipelines made from this one ---
 
     def batch(self, size: int, drop_last: bool = False) -> Pipeline:
         """Records put together, `size` at a time. A value whose first size differs from record to
@@ -79,13 +79,13 @@ class Pipeline:
         return made
 
     def shuffle(self, buffer: int, seed: int = 0) -> Pipeline:
-        """In an order that is drawn, each record from the `buffer` that come next: another order in
-        each pass, the same ones in every run."""
+        """In random order, each record drawn from the next `buffer` ones: a new order in each pass,
+        the same orders in every run."""
         _whole("shuffle: buffer", buffer, 1)
         return self._then(ops.shuffle_reader, self.fields, buffer=buffer, seed=seed)
 
     def repeat(self, times: int = 0) -> Pipeline:
-        """`times` passes as one; 0 for ever."""
+        """`times` passes as one; 0 means forever."""
         _whole("repeat: times", times, 0)
         return self._then(ops.repeat_reader, self.fields, times=times)
 
@@ -95,7 +95,7 @@ class Pipeline:
         return self._then(ops.prefetch_reader, self.fields, depth=depth)
 
     def map(self, function: Callable[..., Any]) -> Pipeline:
-        """Each record changed by layers: `function` gets its values as variables and gives a dict
+        """Each record changed by layers: `function` gets its values as variables and returns a dict
         of names and variables. It runs where the reader runs: on its thread, if that reads ahead.
 
         `reader.map(lambda image, label: {"image": layers.cast(image, "float32") / 255,
@@ -128,7 +128,7 @@ class Pipeline:
             made = self._made(program)
         finally:
             program._current = before
-        # What Python gives lives as long as the program that reads it.
+        # Python's readers live as long as the program that reads them.
         program._readers.append(self)
         return made
 
@@ -142,8 +142,8 @@ class Pipeline:
     ) -> ReaderLoop:
         """A loop over the records: layers made inside the `with` run for each of them.
 
-        Until the reader ends, or `steps` times. `prefetch` records are read ahead: 2 if nothing is
-        said, but none of live data, since what was read ahead is lost when the loop ends.
+        Until the reader ends, or `steps` times. `prefetch` records are read ahead: by default 2, or
+        none of live data, since records that were read ahead are lost when the loop ends.
         """
         from opstep.readers.reader_loop import ReaderLoop
 
@@ -256,7 +256,7 @@ def _mapped(
                 for outside in names:
                     if outside and outside not in block.vars:
                         raise Error(
-                            f"map's function uses '{outside}', which is not of the record: it runs "
+                            f"map's function uses '{outside}', which is not in the record: it runs "
                             "apart from the program and cannot see its variables"
                         )
         results = list(given.items())

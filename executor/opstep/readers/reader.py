@@ -32,7 +32,7 @@ class Reader:
     ) -> None:
         self._passes, self.endless = passes, endless
         self.live = live
-        """Do the data come in as they happen, so that they can be had only once?"""
+        """Are the data live, so that they can be read only once?"""
         self._about = about or "minibatches that Python makes"
         self._batches: Iterator[Batch] | None = None
         self._ahead: Batch | None = None
@@ -44,7 +44,7 @@ class Reader:
             self._batches = self._begin()
             if not self.endless:
                 self._ahead = next(self._batches)
-        if self.endless:  # what comes next may not have happened yet: do not wait for it
+        if self.endless:  # the next minibatch may not exist yet: do not wait for it
             try:
                 return next(self._batches), False
             except StopIteration:
@@ -62,7 +62,7 @@ class Reader:
         self._pass, self._batches, self._ahead = 0, None, None
 
     def _begin(self) -> Iterator[Batch]:
-        """The minibatches of the next pass, of which there is at least one."""
+        """The minibatches of the next pass, at least one."""
         number, self._pass = self._pass, self._pass + 1
         return _checked(self._passes(number))
 
@@ -92,7 +92,7 @@ class Reader:
         self, steps: int | None = None, prefetch: int | None = None, name: str | None = None
     ) -> ReaderLoop:
         """A loop over the minibatches of one pass, inside the program (see `ReaderLoop`): layers
-        made inside the `with` run for each of them. Python makes them, ahead and on a thread."""
+        made inside the `with` run for each of them. Python makes them ahead of time on a thread."""
         return of_reader(self).iterate(steps, prefetch, name)
 
     def repeat(self) -> Reader:
@@ -139,8 +139,8 @@ def from_arrays(
     """Minibatches of `batch` rows of all arrays, which have one row for each example; of a
     `Ragged`, an example is a sequence.
 
-    With a seed in `shuffle` every pass has an order of its own, the same in every process. The last
-    minibatch of a pass has what is left; with `drop_last` it is left out if it is smaller.
+    With a seed in `shuffle`, each pass has a new order, the same in every process. The last
+    minibatch of a pass has the remaining rows; with `drop_last` it is left out if it is smaller.
     """
     if not isinstance(arrays, Mapping):
         raise Error(f"from_arrays needs a dict of names and arrays, not a {type(arrays).__name__}")
@@ -183,8 +183,8 @@ def _row_type(array: np.ndarray | Ragged) -> str:
 
 
 def from_generator(make: Callable[[], Iterable[Batch]], endless: bool = False) -> Reader:
-    """Minibatches that Python makes: `make()` is called at the beginning of each pass. Say
-    `endless` for data that come in for ever, as in online learning."""
+    """Minibatches that Python makes: `make()` is called at the beginning of each pass. Set
+    `endless` for data that never end, as in online learning."""
     return Reader(lambda _: make(), endless, live=endless)
 
 
@@ -223,7 +223,7 @@ def join(*readers: Reader) -> Reader:
 
 def _side_by_side(passes: list[Iterable[Batch]], readers: tuple[Reader, ...]) -> Iterator[Batch]:
     running = [_checked(batches) for batches in passes]
-    # The endless ones come last: when the others ended, nothing more is asked of them.
+    # Endless readers come last: when the others have ended, they are not read any more.
     order = sorted(range(len(readers)), key=lambda i: readers[i].endless)
     for step in count():
         joined: Batch = {}

@@ -29,8 +29,8 @@ class ReaderLoop:
     exe.run(startup)
     (values,) = exe.run(main, fetch_list=[losses])
 
-    A loop that was interrupted goes on, when the program runs again in the same scope, behind the
-    last iteration that was finished.
+    When the program runs again in the same scope, an interrupted loop resumes after the last
+    finished iteration.
     """
 
     def __init__(self, reader: Pipeline, steps: int | None, name: str | None) -> None:
@@ -52,13 +52,13 @@ class ReaderLoop:
 
     def __enter__(self) -> tuple[Variable, ...]:
         if self._program is not None:
-            raise Error("this loop has its block already: iterate anew for another one")
+            raise Error("this loop has its block already: call iterate again for another")
         program = context.default_main_program()
         self._program = program
         self.name = self.name or program.unique_name(ops.reader_loop.type)
         self._reader = self.reader.variable(program)
         if program.current_block().index == 0:
-            # In an inner loop nobody could say which of its rounds was interrupted.
+            # For an inner loop, the interrupted round would be unknown.
             self._counter = self._kept(f"{self.name}.step")
             self._total = self._kept(f"{self.name}.total")
         self._body = program.create_block()
@@ -131,7 +131,7 @@ class ReaderLoop:
             yield
 
     def fetch(self, value: Variable, every: int = 1, name: str | None = None) -> Variable:
-        """Keep a value of every `every`-th iteration. What it gives can be fetched from the run: an
+        """Keep a value of every `every`-th iteration. The result can be fetched from the run: an
         array with a row for each of them."""
         program, body = self._inside("loop.fetch")
         around = body.parent.index if body.parent else 0
@@ -153,8 +153,8 @@ class ReaderLoop:
         """The means, over all records of another reader, of values that the loop computes: one
         variable or several, of one element each. For `with loop.every(100):`.
 
-        What computes them is added once more, as in a test and for the reader's data, with the same
-        parameters; gradients and updates are left out.
+        The ops that compute them are added again, as in a test and for the reader's data, with the
+        same parameters; gradients and updates are left out.
         """
         from opstep.readers.feeders import of_reader
         from opstep.readers.pipelines import Pipeline

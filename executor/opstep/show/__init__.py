@@ -1,1 +1,1 @@
-"""What people see of programs: pictures, tables and the names of notebook cells."""
+"""Views of programs: pictures, tables and the names of notebook cells."""

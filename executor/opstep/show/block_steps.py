@@ -1,4 +1,4 @@
-"""The ops of a block as a graph, for all drawings: which op made what each of them reads."""
+"""The ops of a block as a graph, for all drawings: which op made the inputs of each op."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Step(NamedTuple):
 
     op: Operator
     fields: Mapping[str, Any]
-    # With the id of the op that made it; None for what is fed, a parameter or the like.
+    # With the id of the op that made it; None for a feed, a parameter or the like.
     inputs: Sequence[tuple[str, int | None]]
     outputs: Sequence[str]
-    # What the op's own blocks see, and from which op they have it: what it reads comes through it.
+    # The variables that the op's own blocks see, with the ops that made them.
     inside: Mapping[str, int]
 
 

@@ -1,4 +1,4 @@
-"""What pictures are drawn with: numbers as they are, scales, colours, SVG and PNG."""
+"""Tools for drawing pictures: numbers, scales, colours, SVG and PNG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opstep._core import Error
 COLOURS = ("#1f77b4", "#e0662b", "#2ca02c", "#9467bd", "#b8860b", "#d6487e", "#17a2b8", "#7f7f7f")
 NOT_FINITE = (255, 0, 255)
 NEGATIVE, ZERO, POSITIVE = (33, 102, 172), (247, 247, 247), (178, 24, 43)
-# Differences of numbers within it are numbers again.
+# Differences of numbers within this limit are finite.
 _LARGEST = 1e300
 
 
@@ -29,7 +29,7 @@ def numbers(who: str, values: Any) -> np.ndarray:
             raise TypeError
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise Error(f"[{who}] what is to be drawn must be numbers: give an array of them") from None
+        raise Error(f"[{who}] only numbers can be drawn: give an array of them") from None
 
 
 def series(who: str, values: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Scale:
         return np.asarray(self.start + share * (self.end - self.start))
 
     def ticks(self, about: int = 4) -> list[float]:
-        """Round numbers, about as many as asked for."""
+        """Round numbers, roughly `about` of them."""
         rough = (self.high - self.low) / about
         size = 10.0 ** math.floor(math.log10(rough))
         step = next(m * size for m in (1, 2, 5, 10) if m * size >= rough * 0.75)
@@ -71,7 +71,7 @@ class Scale:
 
 
 def svg(width: float, height: float, parts: list[str], label: str) -> str:
-    # As wide as its cell at the most; text has the page's colour, light or dark.
+    # At most as wide as its cell; text has the page's colour, light or dark.
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}" '

@@ -66,7 +66,7 @@ class _Picture:
                     kept[name] = f"{node}_{len(kept)}"
                     lines.append(f"{indent}{kept[name]} [{_kept(variable)}];")
                     self._edges.append(f"  {kept[name]} -> {node};")
-            # What a block reads from around it comes through its op: so it stands below the op.
+            # A block reads outer variables through its op, so it is drawn below the op.
             for inner in inner_blocks(step.op):
                 lines += self._cluster(step, inner, indent)
             for name in step.outputs:
@@ -97,7 +97,7 @@ class _Picture:
 
     def _edge(self, maker: int, target: str, variable: Variable, gradient: bool = False) -> None:
         look = f'label=" {type_text(variable)}" tooltip="{quote(variable.name)}"'
-        # Forward and gradient ops are two strands; what goes across must not bend them.
+        # Forward and gradient ops are two strands; edges across must not bend them.
         across = (maker in self._gradients) != gradient
         look += ' weight=0 color="#c0c0c0"' if across else " weight=8"
         self._edges.append(f"  op_{maker} -> {target} [{look}];")

@@ -1,4 +1,4 @@
-"""A small program as a picture: ops in layers, each below those whose results it takes."""
+"""A small program as a picture: ops in layers, each below the ops whose results it takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opstep.show.canvas import svg, text
 from opstep.show.tables import program_table
 from opstep.variable import type_text
 
-_OPS = 150  # more make no picture that can be read
+_OPS = 150  # a picture with more is not readable
 _LAYER, _BOX, _GAP, _LETTER = 58, 34, 18, 6.4
 _FEED, _GRADIENT, _OP = "#d5e8f7", "#e4e4e4", "#ffffff"
 _PARAMETER = "#a05a00"
@@ -46,7 +46,7 @@ class _Layers:
         self._steps = {step.op.id: step for step in steps(block)}
         self._feeds = set(block.program._core.feed_names())
         self._arrows: dict[tuple[int, int], list[str]] = defaultdict(list)  # their variables
-        self._kept: dict[int, list[str]] = {}  # what an op takes that no op of the block made
+        self._kept: dict[int, list[str]] = {}  # inputs of an op that no op of the block made
         for op, step in self._steps.items():
             self._kept[op] = list(dict.fromkeys(n for n, maker in step.inputs if maker is None))
             for name, maker in step.inputs:
@@ -88,7 +88,7 @@ class _Layers:
     def _spread(
         self, layer: list[_Node], wish: Mapping[_Node, float], x: dict[_Node, float]
     ) -> None:
-        """As near to the wishes as there is room: pushed right, then all moved back together."""
+        """As near to the wished places as possible: pushed right, then all moved back together."""
         edge = float("-inf")
         for node in layer:
             half = self._width(node) / 2

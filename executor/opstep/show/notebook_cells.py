@@ -1,4 +1,4 @@
-"""In IPython and its notebooks, a line is called by its cell: `In[3]:2`."""
+"""In IPython and its notebooks, a line is named by its cell: `In[3]:2`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from opstep import _core
 
-# What runs a cell for the user: its frames would stand below every line.
+# The code that runs a cell: without this its frames would appear below every line.
 _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "asyncio")
 
 

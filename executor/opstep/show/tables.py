@@ -1,5 +1,5 @@
-"""What notebooks show of programs, models, variables and what trains them: small tables, with
-pictures of values. Everything is escaped."""
+"""Notebook views of programs, models, variables and training objects: small tables, with pictures
+of values. Everything is escaped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opstep.program import Operator, Program
     from opstep.train.machine import GradientMachine, OutputModel
 
-# A notebook is no place for ten thousand rows: print(program) has them all.
+# A notebook should not show ten thousand rows: print(program) has them all.
 _ROWS = 200
 
 
@@ -36,7 +36,7 @@ def program_table(program: Program) -> str:
 
 
 def model_table(model: OutputModel) -> str:
-    """What the model is fed and gives, and its parameters with pictures of their values."""
+    """The model's feeds, its output, and its parameters with pictures of their values."""
     block = model.program.global_block()
     rows = [["fed", name, type_text(block.var(name)), "", ""] for name in model.feeds]
     for parameter in model.parameters[:_ROWS]:
@@ -50,7 +50,7 @@ def model_table(model: OutputModel) -> str:
 
 
 def machine_table(machine: GradientMachine) -> str:
-    """What the machine is fed and covers, and the gradients of its last `backward`."""
+    """The machine's feeds and models, and the gradients of its last `backward`."""
     block = machine.program.global_block()
     rows = [["fed", name, type_text(block.var(name)), "", ""] for name in machine.feeds]
     for feed, source in machine.connected.items():
@@ -66,7 +66,7 @@ def machine_table(machine: GradientMachine) -> str:
 
 
 def variable_table(variable: Variable, scope: Scope) -> str:
-    """What is known of the variable, and of its value if the scope keeps one."""
+    """The facts about the variable, and about its value if the scope keeps one."""
     rows = [["type", type_text(variable)]]
     if isinstance(variable, Parameter) and not variable.trainable:
         rows.append(["trainable", "no"])
@@ -84,7 +84,7 @@ def variable_table(variable: Variable, scope: Scope) -> str:
 
 
 def facts_table(caption: str, facts: Mapping[str, Any]) -> str:
-    """Names and what there is to say of each."""
+    """Names and a fact about each."""
     return table(caption, [], [[name, str(fact)] for name, fact in facts.items()])
 
 

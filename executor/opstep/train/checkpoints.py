@@ -1,4 +1,4 @@
-"""Checkpoints that a program writes by itself while it runs, and going on from them."""
+"""Checkpoints that a program writes by itself while it runs, and resuming from them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from opstep.program import Program, file_path
 
 
 def checkpoint(path: Path, every: int | None = None, program: Program | None = None) -> None:
-    """Let the program write all that training goes on from to a safetensors file: parameters, the
-    optimizer's state, counters, whatever is persistable by now. So call it after `minimize`, and
-    before `merge`.
+    """Let the program write everything that training needs to resume to a safetensors file:
+    parameters, the optimizer's state, counters and all other variables that are persistable now.
+    So call it after `minimize`, and before `merge`.
 
     The ops go to the current block, in a loop to its body. With `every`, only each `every`th run of
     the block writes; the count is a part of the checkpoint.
@@ -29,7 +29,7 @@ def checkpoint(path: Path, every: int | None = None, program: Program | None = N
     program = _default() if program is None else program
     if every is not None and (not isinstance(every, int) or every < 1):
         raise Error(f"a checkpoint every {every} runs is not possible: every is 1 or more")
-    # Where the program runs later need not be where it was built.
+    # The program may run in another directory than the one it was built in.
     file = os.path.abspath(file_path(path))
     name = program.unique_name("checkpoint")
     with context.program_guard(program):
@@ -48,7 +48,7 @@ def checkpoint(path: Path, every: int | None = None, program: Program | None = N
 
 
 def resume(path: Path, program: Program | None = None, scope: Scope | None = None) -> bool:
-    """Go on from a checkpoint if there is one: `if not opstep.resume(path, main): run(startup)`.
+    """Resume from a checkpoint if there is one: `if not opstep.resume(path, main): run(startup)`.
 
     All persistable variables of the program get their values, or none does and the error says why.
     """

@@ -1,4 +1,4 @@
-"""Gradients as values that are computed with, and so differentiated again."""
+"""Gradients as values that can be used in other computations and differentiated again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def gradients(
 ) -> list[Any]:
     """The gradients of the sum of all elements of `outputs` for each of `inputs`, in both modes.
 
-    With `output_gradients`, one for each output and shaped as it, the elements are weighted with
-    those. What it gives can be used as any other value, in a loss too: the gradient of a gradient
-    is `gradients` again, or `minimize`. In a program the ops are added to the current block.
+    `output_gradients`, one of the same shape for each output, weight the elements. The results can
+    be used as any other value, in a loss too: for the gradient of a gradient call `gradients` or
+    `minimize` on them. In a program the ops are added to the current block.
     """
     if context.imperative():
         return grad(outputs, inputs, output_gradients, create_graph=True)
@@ -41,10 +41,10 @@ def grad(
     create_graph: bool = False,
     retain: bool | None = None,
 ) -> list[Value]:
-    """As `opstep.gradients`, of runtime values: `gradient` of no value changes.
+    """`opstep.gradients` for runtime values; it changes no value's `gradient`.
 
-    With `create_graph` the gradients are on the tape themselves. Without it what ops kept is freed
-    unless `retain` says that it will be needed again.
+    With `create_graph` the gradients are on the tape themselves. Without it memory that ops kept is
+    freed unless `retain` says that it is needed again.
     """
     wanted = _many(inputs)
     total = _total(outputs, output_gradients, wanted, Value)

@@ -1,8 +1,8 @@
 """How much memory loops may take for their gradients.
 
 The gradient of a loop needs values of all of its turns, which the run keeps. A loop that does not
-end would take all memory: half of what the machine has is the limit. The variable
-OPSTEP_LOOP_MEMORY sets another one at the start, in bytes.
+end would take all memory, so the limit is half of the machine's memory. The variable
+OPSTEP_LOOP_MEMORY sets another limit at the start, in bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def get_loop_memory() -> int:
 
 
 def _memory() -> int:
-    """Of the machine, or of the container that this process is in."""
+    """The memory of the machine, or of the container that this process is in."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in _LIMIT_FILES:
         try:

@@ -1,4 +1,4 @@
-"""Models by their output, and machines that compute them and their gradients.
+"""Models named by their output, and machines that compute them and their gradients.
 
 generator, judge = opstep.model_of(fake), opstep.model_of(loss)
 machine = opstep.compose(generator, judge, connect={sample: fake})
@@ -26,7 +26,7 @@ from opstep.variable import Parameter, Variable
 
 
 class OutputModel:
-    """What computes one variable, and the values of its parameters; made by `model_of`."""
+    """The ops that compute one variable, and the values of its parameters; made by `model_of`."""
 
     def __init__(self, output: Variable, scope: Scope) -> None:
         self.output = output
@@ -70,9 +70,9 @@ def model_of(output: Variable, scope: Scope | None = None) -> OutputModel:
 class GradientMachine:
     """Computes models and the gradients of the last one's output, after `feed`.
 
-    `forward` only looks: layers behave as in a test, and nothing changes. `backward` is the first
-    half of a training step, in which batch_norm's averages and dropout's counters move on; an
-    updater does the other half.
+    `forward` changes nothing: layers behave as in a test. `backward` is the first half of a
+    training step, which updates batch_norm's averages and dropout's counters; an updater does the
+    other half.
 
     Fed with variables instead of values, as in the body of a loop, `forward`, `backward` and the
     updater add their ops to the program that is being built, and give variables.
@@ -94,7 +94,7 @@ class GradientMachine:
 
     @property
     def output(self) -> str:
-        """The name of what `backward` differentiates: the last model's output."""
+        """The name of the variable that `backward` differentiates: the last model's output."""
         return self.models[-1].name
 
     def model(self, output: OutputModel | Variable | str) -> OutputModel:
@@ -107,7 +107,7 @@ class GradientMachine:
         raise Error(f"the machine covers no model '{name}', only {covered}")
 
     def feed(self, batch: Mapping[str | Variable, Any]) -> GradientMachine:
-        """Take the minibatch that `forward` and `backward` work with; gives the machine itself."""
+        """Take the minibatch that `forward` and `backward` work with; returns the machine."""
         if not isinstance(batch, Mapping):
             raise Error(
                 "a machine is fed a dict of names and values, "
@@ -176,8 +176,8 @@ class GradientMachine:
 
 
 def _add(program: Program, feed: Mapping[Any, Variable], wanted: list[str]) -> list[Variable]:
-    """Add the ops of a program to the block that is being built, with variables in the places of
-    its feeds; gives the wanted variables there."""
+    """Add the ops of a program to the block that is being built, with variables instead of its
+    feeds; returns the wanted variables there."""
     target = next(iter(feed.values())).program
     block = target.current_block()
     connect = {name: value.name for name, value in feed.items()}
@@ -226,7 +226,7 @@ def _among(models: tuple[OutputModel, ...], item: str | Variable) -> str:
 
 
 def _part(output: Variable) -> Program:
-    """The ops that compute the output in training, and those that count for them."""
+    """The ops that compute the output in training, and those that update their counters."""
     program, name = output.program, output.name
     part = program.prune([name], filled=True)
     # A dropout's counter is written after it was read.
@@ -251,7 +251,7 @@ def _fill(part: Program, program: Program, scope: Scope) -> None:
 
 
 def _companions(feed: Variable, value: Variable) -> dict[str, str]:
-    """What else is connected when a ragged feed is: where its sequences begin."""
+    """The other feeds to connect with a ragged one: where its sequences begin."""
     levels = zip(feed.lod, value.lod, strict=False)
     return {
         companion.name: given.name
@@ -261,7 +261,7 @@ def _companions(feed: Variable, value: Variable) -> dict[str, str]:
 
 
 def _joint(models: tuple[OutputModel, ...], connect: Mapping[str, str]) -> Program:
-    """One program for all; what models of one program share is in it once."""
+    """One program for all; parts that models of one program share are in it once."""
     name = "+".join(model.name for model in models)
     joint = models[0].program.clone(name=name)
     used: set[str] = set()

@@ -63,7 +63,7 @@ class SimpleUpdater(Updater):
         self.optimizer = optimizer
         self.prefix = f"updater_{next(_numbers)}"
         self.steps = 0
-        """How often it has updated."""
+        """The number of its updates."""
         self._executor = Executor()
         self._programs: dict[tuple[Scope, tuple[str, ...]], Program] = {}
 
@@ -113,13 +113,13 @@ class SimpleUpdater(Updater):
 
 
 def updater(optimizer: Optimizer) -> Updater:
-    """What updates machines with this optimizer."""
+    """An updater of machines with this optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise Error(f"an updater needs one of opstep.optimizer, not a {type(optimizer).__name__}")
     if isinstance(optimizer.learning_rate, Variable):
         raise Error(
-            "an updater's learning rate must be a number or a schedule of opstep.lr: it runs a "
-            f"program of its own, which does not have '{optimizer.learning_rate.name}'"
+            "an updater's learning rate must be a number or a schedule of opstep.lr: it runs its "
+            f"own program, which does not have '{optimizer.learning_rate.name}'"
         )
     return SimpleUpdater(optimizer)
 

@@ -186,7 +186,7 @@ def test_a_program_taps_itself(tmp_path: Path) -> None:
     assert gone == "there is no tap 'mine' any more"
     assert key == "'evry' is no key of a tap: did you mean 'every'?"
     assert nowhere.startswith("where to? say to=")
-    assert strange.startswith("this cannot be said of a tap: ")
+    assert strange.startswith("a tap cannot have these keys: ")
     found = records(tmp_path / "logs")
     assert [one["tap"] for one in found].count("mine") == 111
     assert ["histogram" in one for one in found if one["tap"] == "mine"].count(True) == 11

@@ -222,7 +222,7 @@ def test_wrong_feeds(files: Path) -> None:
     assert "No such file" in fails("run", model, "--feed", "x=nowhere.npy")
     assert "is not a .npy file" in fails("run", model, "--feed", f"x={files / 'main.opstep'}")
     assert "write NAME=FILE.npy" in fails("run", model, "--feed", "x", code=2)
-    assert "no number of 1 or more" in fails("run", model, "--repeat", "0", code=2)
+    assert "not a whole number of 1 or more" in fails("run", model, "--repeat", "0", code=2)
     assert "has no such variable; did you mean" in fails(
         "run", model, "--random", "--fetch", "net/out.oot"
     )

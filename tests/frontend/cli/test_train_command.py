@@ -61,7 +61,7 @@ def test_fewer_steps_and_what_is_fetched(program: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("train.loss.all float32[2] = [")
     note, line = done.stderr.splitlines()
-    assert note == "what is trained is not kept: --out DIR would write it"
+    assert note == "trained values are not kept: add --out DIR to write them"
     assert line.startswith("14 iterations in ")
 
 

@@ -43,7 +43,7 @@ def test_interrupted_three_times_and_gone_on_with(data: Path, tmp_path: Path) ->
     for attempt in range(3):
         running = Running(tmp_path, *args)
         if attempt:
-            told = running.until(r"going on after ([\d,]+) iterations, from 'long\.checkpoint")
+            told = running.until(r"resuming after ([\d,]+) iterations, from 'long\.checkpoint")
             assert int(told[1].replace(",", "")) == before
         running.until(r"train [\d,]+/700,000,000 .*loss .*it/s")
         running.interrupt()
@@ -94,8 +94,8 @@ def test_another_programs_checkpoint(program: Path, tmp_path: Path) -> None:
         opstep.Executor().run(startup)
         opstep.save_checkpoint(tmp_path / "other", main)
     told = fails(program, "--allow-files", "--checkpoint", "other", cwd=tmp_path)
-    assert "cannot go on from 'other': " in told
-    assert told.endswith("; delete it to begin anew, or name another file with --checkpoint\n")
+    assert "cannot resume from 'other': " in told
+    assert told.endswith("; delete it to start again, or name another file with --checkpoint\n")
     told = fails(program, "--allow-files", "--checkpoint", "nowhere/file", cwd=tmp_path)
     assert "a checkpoint could not be written into '" in told
 

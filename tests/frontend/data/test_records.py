@@ -202,7 +202,7 @@ def test_dicts(tmp_path: Path) -> None:
 
 def test_what_cannot_be_converted(tmp_path: Path) -> None:
     bad = {
-        "a.csv": ("a,b\n1,x\n", "line 2 of '.*a.csv' has 'x' for 'b', which is no number"),
+        "a.csv": ("a,b\n1,x\n", "line 2 of '.*a.csv' has 'x' for 'b', which is not a number"),
         "b.csv": ("a,b\n1\n", "line 2 of '.*b.csv' has 1 values for 2 columns"),
         "c.csv": ("", "'.*c.csv' is empty"),
         "d.csv": ("a,a\n", "'.*d.csv' names a column twice"),

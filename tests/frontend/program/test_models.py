@@ -228,7 +228,7 @@ HARM: list[tuple[Callable[[Path], object], str]] = [
     (lambda p: (p / "model.json").write_text("[]"), "does not describe an opstep model"),
     (lambda p: (p / "model.json").write_bytes(bytes(2 << 20)), "more than the 1048576"),
     (deep, "is not proper JSON"),
-    (lambda p: manifest(p, version=2), "of a version that is not known here"),
+    (lambda p: manifest(p, version=2), "has a version that is not known here"),
     (lambda p: manifest(p, program=...), "is not complete"),
     (lambda p: manifest(p, program=7), "is not complete"),
     (lambda p: manifest(p, feeds="x"), "is not complete"),

@@ -67,9 +67,9 @@ def test_the_gradient_of_an_index(world) -> None:
         ((..., 0, ...), "only once"),
         (slice(None, None, 0), "must not be 0"),
         (slice(0.5, None), "whole numbers"),
-        ("a", "a str is no index"),
-        (1.5, "a float is no index"),
-        (True, "a bool is no index"),
+        ("a", "a str is not an index"),
+        (1.5, "a float is not an index"),
+        (True, "a bool is not an index"),
     ],
     ids=repr,
 )

@@ -181,7 +181,7 @@ def test_files(scope: opstep.Scope, tmp_path: Path) -> None:
 
 def test_joined_programs(scope: opstep.Scope) -> None:
     first, second = net(), net()
-    what = "both have 'fc_0.w', each its own: build one of them inside opstep.name_scope"
+    what = "each have their own 'fc_0.w': build one of them inside opstep.name_scope"
     with refused(what):
         opstep.chain(first.main, second.main)
     exe.run(first.startup)

@@ -84,8 +84,8 @@ def test_offsets_are_checked() -> None:
     [
         ([1, 2], "sequence 0 is 1: it must be a list of rows"),
         (3, "the value is 3: it must be a list of sequences"),
-        ([[1, [2]]], "sequence 0 is no list of numbers, or of rows of one shape"),
-        ([[[1, 2]], [[3]]], "a sequence has rows of shape [1], another one of [2]: all must be"),
+        ([[1, [2]]], "sequence 0 is not a list of numbers or rows of one shape"),
+        ([[[1, 2]], [[3]]], "a sequence has rows of shape [1], another has rows of [2]: all"),
     ],
 )
 def test_wrong_lists_are_one_sentence(sequences: Any, what: str) -> None:
@@ -214,7 +214,7 @@ def test_wrong_feeds_are_one_sentence(value: Any, what: str) -> None:
 
 
 def test_wrong_declarations_are_one_sentence() -> None:
-    with pytest.raises(opstep.Error, match="'x' is to be ragged: the first size of its shape must"):
+    with pytest.raises(opstep.Error, match="'x' is declared ragged: the first size of its"):
         layers.data("x", shape=[3, 2], lod_level=1)
     with pytest.raises(opstep.Error, match="lod_level is -1, but a ragged variable has 1 or more"):
         layers.data("x", shape=[None, 2], lod_level=-1)

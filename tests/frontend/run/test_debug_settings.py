@@ -25,7 +25,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "sentence"),
     [
         ({}, "give an address or set OPSTEP_SERVER"),
-        ({"address": "garbage"}, "'garbage' is no address of a debug server"),
+        ({"address": "garbage"}, "'garbage' is not a debug server's address"),
         ({"address": "localhost:"}, "give unix:/path or host:port"),
         ({"address": "unix:/x", "policy": "all"}, "'full', 'observe' or 'log-only', not 'all'"),
         ({"address": "unix:/x", "on_disconnect": "stop"}, "'continue' or 'wait', not 'stop'"),

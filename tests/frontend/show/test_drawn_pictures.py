@@ -192,10 +192,10 @@ def test_a_large_program_is_a_table(world: World) -> None:
 @pytest.mark.parametrize(
     ("draw", "sentence"),
     [
-        (lambda: pictures.curve(["a"]), "[curve] what is to be drawn must be numbers"),
+        (lambda: pictures.curve(["a"]), "[curve] only numbers can be drawn"),
         (lambda: pictures.curve({}), "[curve] there is nothing to draw"),
         (lambda: pictures.points([1, 2]), "[points] points are rows of x and y, of shape [n, 2]"),
-        (lambda: pictures.tensor("abc"), "[tensor] what is to be drawn must be numbers"),
+        (lambda: pictures.tensor("abc"), "[tensor] only numbers can be drawn"),
         (lambda: pictures.graph(3), "[graph] a int has no program to draw: give a program"),
         (lambda: pictures.images(np.zeros((5, 64))), "not [n, 64]: reshape them"),
         (
