@@ -87,7 +87,7 @@ std::string Taps::Refusal(const proto::Tap& spec) const {
   }
   if (!IsSane(spec.per_second()) || !IsSane(spec.seconds()) || !IsSane(spec.until()) ||
       !IsSane(spec.probability()) || (spec.per_second() > 0 && spec.per_second() < 1e-6)) {
-    return "its rate, chance or end is no number that makes sense";
+    return "its rate, chance or end is not a number that makes sense";
   }
   if (limits_.full_tensors) return "";
   if (spec.full() && !spec.has_value()) {
