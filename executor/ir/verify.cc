@@ -69,7 +69,7 @@ class Verifier {
 
   void BlockVars(const proto::BlockDesc& block) {
     if (block_ > 0) {
-      // A parent comes before its children: so there is no cycle.
+      // A parent comes before its children, so there is no cycle.
       Require(block.parent() >= 0 && block.parent() < block_, "block-tree", "its parent ",
               block.parent(), " is not an earlier block");
       depth_[block_] = depth_[block.parent()] + 1;
@@ -106,7 +106,7 @@ class Verifier {
     }
   }
 
-  // What a ragged variable says of its sequences.
+  // The sequences of a ragged variable.
   void Sequences(const proto::VarDesc& var) const {
     Require(var.lod_size() <= kMaxLevels, "var-lod", "variable '", var.name(), "' has ",
             var.lod_size(), " levels of sequences, more than ", kMaxLevels);
@@ -196,7 +196,7 @@ class Verifier {
       if (attr.value_case() == proto::Attr::kBlock) Owned(op, attr.name(), attr.block());
       for (const int64_t block : attr.blocks().values()) Owned(op, attr.name(), block);
       if (attr.value_case() == proto::Attr::kDtype) {
-        // An attribute whose default is no dtype takes it over from an input.
+        // An attribute without a default dtype takes the dtype of an input.
         const bool given =
             attr.dtype() != proto::DATA_TYPE_UNSPECIFIED ||
             (known->default_value && known->default_value->dtype() == proto::DATA_TYPE_UNSPECIFIED);
@@ -219,7 +219,7 @@ class Verifier {
     BlockWrites(op, static_cast<int>(block));
   }
 
-  // Whoever looks at the op alone must see all that it changes.
+  // A reader of the op alone must see all that it changes.
   void BlockWrites(const proto::OpDesc& op, int body) const {
     std::set<std::string> told;
     for (const proto::Slot& slot : op.outputs())
@@ -250,7 +250,7 @@ class Verifier {
     good = good &&
            !__builtin_mul_overflow(elements, SizeOf(static_cast<DType>(t.dtype())), &bytes) &&
            bytes == static_cast<int64_t>(t.data().size());
-    // Another byte than 0 and 1 would be no bool.
+    // A byte other than 0 and 1 is not a bool.
     const bool bools = t.dtype() == proto::BOOL;
     good = good && (!bools || std::all_of(t.data().begin(), t.data().end(),
                                           [](char byte) { return byte == 0 || byte == 1; }));
