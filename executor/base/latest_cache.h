@@ -12,7 +12,7 @@
 namespace opstep {
 
 // Values by key, for the latest keys. The entries are a young and an old half: when the young half
-// is full, by count or by bytes, the old half is dropped; using an old entry makes it young.
+// is full, by count or by bytes, it replaces the old half; a found entry becomes young.
 template <typename T>
 class LatestCache {
  public:

@@ -24,7 +24,7 @@ constexpr int kLanes = 16;
 // A block in which each lane adds up 32 elements in float.
 constexpr int64_t kChunk = 32 * kLanes;
 
-// The state of one lane, which has every kLanes-th element.
+// The state of the lanes; each lane has every kLanes-th element.
 template <typename T>
 struct Lanes {
   T low[kLanes], high[kLanes];

@@ -1,4 +1,4 @@
-// The agent: the debugger's foot in this process.
+// The debug agent of this process.
 #include <pybind11/stl.h>
 
 #include "debug/agent.h"
@@ -8,7 +8,7 @@
 namespace opstep::python {
 namespace {
 
-// Called by the agent on a thread that stops, which has given up the GIL for its run.
+// Called by the agent on a thread that stops and has released the GIL for its run.
 std::vector<SourceFrame> ReadStack() {
   if (Finalizing()) return {};
   py::gil_scoped_acquire gil;

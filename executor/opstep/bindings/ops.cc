@@ -1,5 +1,5 @@
-// The registry as data: what opstep.ops, the tests over all ops and the documentation are made
-// from.
+// The registry as data: the source of opstep.ops, of the tests over all ops and of the
+// documentation.
 #include <pybind11/stl.h>
 
 #include "ops/op.h"
