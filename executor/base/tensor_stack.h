@@ -24,8 +24,8 @@ class StackMemory {
     if (now <= limit()) [[likely]]
       return;
     Give(bytes);
-    Fail("what loops keep for their gradients has taken ", limit(),
-         " bytes, which is the limit: does the loop end? Let it take fewer turns, set "
+    Fail("the values that loops keep for their gradients have reached the limit of ", limit(),
+         " bytes: does the loop end? Run fewer iterations, set "
          "stop_gradient where no gradient is needed, or allow more with opstep.set_loop_memory");
   }
   static void Give(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }

@@ -120,7 +120,7 @@ std::vector<CsvField> ParseCsvFields(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     fields.push_back(ParseCsvField(text));
     OPSTEP_CHECK(names.insert(fields.back().name).second, "the field ", Quoted(fields.back().name),
-                 " is there twice");
+                 " occurs twice");
   }
   return fields;
 }

@@ -71,7 +71,7 @@ std::string Problem(const RecordSchema& schema) {
     if (field.name.empty() || field.name.size() > kMaxName) {
       return Cat("a field's name has 1 to ", kMaxName, " bytes");
     }
-    if (!names.insert(field.name).second) return shown + " is there twice";
+    if (!names.insert(field.name).second) return shown + " occurs twice";
     if (field.type.dtype == DType::kNone || field.type.dtype > DType::kBool) {
       return shown + " has no dtype";
     }

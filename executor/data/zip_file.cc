@@ -121,7 +121,7 @@ void ZipFile::ReadDirectory(uint64_t offset, uint64_t bytes, uint64_t count) {
   std::set<std::string, std::less<>> names;
   while (!directory.empty()) {
     members_.push_back(ParseMember(directory));
-    if (!names.insert(members_.back().name).second) Bad("a member's name is there twice");
+    if (!names.insert(members_.back().name).second) Bad("a member's name occurs twice");
   }
   if (members_.size() != count) Bad("its directory is damaged");
 }

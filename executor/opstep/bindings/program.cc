@@ -349,7 +349,7 @@ void BindProgram(py::module_& m) {
       .def("restore",
            [](P& p, const py::bytes& data) {
              proto::ProgramDesc desc;
-             OPSTEP_CHECK(desc.ParseFromString(std::string(data)), "this is no program");
+             OPSTEP_CHECK(desc.ParseFromString(std::string(data)), "this is not a program");
              // Frames that were recorded since then are known by their numbers.
              if (desc.frames_size() < p.desc().frames_size()) {
                *desc.mutable_frames() = p.desc().frames();

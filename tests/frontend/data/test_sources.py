@@ -114,7 +114,7 @@ def test_arrays_that_do_not_fit_together(tmp_path: Path) -> None:
         ([x, wide], ["x"], r"'.*wide.npy' has rows of float32\[5\] but '.*x.npy' .* float32\[2\]"),
         ([x, packed], [], "both .npz and .npy"),
         ([x, y, x], ["x", "y"], "3 files for 2 fields"),
-        ([x, x], [], "field 'x' is there twice"),
+        ([x, x], [], "field 'x' occurs twice"),
         ([x], [""], "empty name"),
         ([packed], ["w"], "'.*a.npz' holds no array 'w'"),
         ([str(tmp_path / "gone.npz")], [], "cannot read '.*gone.npz': No such"),
@@ -295,7 +295,7 @@ def test_a_quote_that_is_not_closed_takes_no_memory(tmp_path: Path) -> None:
         (["x:float32[3]=a,b"], r"has 2 columns for the shape \[3\]"),
         (["x:float32[?]=a,b"], r"write for example float32 or float32\[2, 3\]"),
         (["x:float32[4611686018427387904, 4]=a"], "too large"),
-        (["x=a", "x=b"], "the field 'x' is there twice"),
+        (["x=a", "x=b"], "the field 'x' occurs twice"),
     ],
 )
 def test_fields_that_mean_nothing(tmp_path: Path, fields: list[str], said: str) -> None:

@@ -189,7 +189,7 @@ def test_a_name_that_is_there_twice(tmp_path: Path) -> None:
         file.writestr("x.npy", npy())
         with pytest.warns(UserWarning):
             file.writestr("x.npy", npy())
-    with pytest.raises(Error, match="a member's name is there twice"):
+    with pytest.raises(Error, match="a member's name occurs twice"):
         _core.open_npy([str(tmp_path / "a.npz")])
 
 
