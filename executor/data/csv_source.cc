@@ -31,7 +31,7 @@ std::vector<std::string> Names(const CsvValues& values) {
 
 enum class Found { kNumber, kNone, kOutOfRange };
 
-// All of the text, without regard to any locale.
+// Parses the whole text, in no locale.
 template <typename T>
 Found Parse(std::string_view text, T& value) {
   const char* end = text.data() + text.size();
@@ -138,7 +138,7 @@ CsvSource::CsvSource(std::vector<std::string> paths, const std::vector<std::stri
     }
   }
   for (const CsvField& field : columns_) fields_.push_back({field.name, field.type});
-  // All are looked at now, so that the last one is not found wanting after hours.
+  // Checks all files now, so that an error in the last one does not appear after hours.
   for (size_t i = paths_.size(); i-- > 0;) Open(i);
 }
 

@@ -212,9 +212,8 @@ PyTypeObject* MakeBaseType() {
   }};
   static std::array<PyMethodDef, 6> methods{{
       {"numpy", PlainMethod<&Array>, METH_NOARGS,
-       "The value as an array over the same memory, read-only where a gradient may need it. What "
-       "is "
-       "written into another one is what backward() finds there."},
+       "The value as an array over the same memory, read-only where a gradient may need it. "
+       "backward() sees what is written into a writable array."},
       {"detach", PlainMethod<&Detach>, METH_NOARGS,
        "The same memory, through which no gradient flows."},
       {"_written", PlainMethod<&Written>, METH_NOARGS, nullptr},
