@@ -10,7 +10,7 @@ void Shape(ShapeContext& ctx) {
   KeepTypes(ctx, "out", 1, 1);
 }
 
-// Of a new scope the frame has set `done` to false. It is set only when the block ran to its end.
+// For a new scope the frame has set `done` to false. It is set only when the block ran to its end.
 void Run(KernelContext& ctx) {
   if (*ctx.in(0).as<bool>()) return;
   ctx.RunBlock(ctx.state<int>(), 0);

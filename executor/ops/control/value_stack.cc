@@ -1,6 +1,6 @@
 // push and pop: stacks that keep values of a block's runs for its gradient.
-// The block runs again and again, the gradient later as often in reverse, so the last value
-// saved is the first one needed.
+// The block runs repeatedly, the gradient later equally often in reverse, so the last saved value
+// is needed first.
 #include "base/tensor_stack.h"
 #include "ops/lib/shape_rules.h"
 #include "ops/op.h"

@@ -1,4 +1,4 @@
-// constant: a tensor that is written down in the program.
+// constant: a tensor that is part of the program.
 #include <cstring>
 #include <string>
 

@@ -1,4 +1,4 @@
-// fill_batch: a tensor with one value everywhere and as many rows as another tensor.
+// fill_batch: a tensor with one value everywhere and the number of rows of another tensor.
 #include <algorithm>
 
 #include "ops/lib/dispatch.h"

@@ -16,7 +16,7 @@ template <typename T>
 struct Body {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
     const State& state = ctx.state<State>();
-    // Integers are computed as such: they may be too large for a double.
+    // Integers are computed as integers: they may be too large for a double.
     using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
     const Wide start = static_cast<Wide>(state.start), delta = static_cast<Wide>(state.delta);
     T* out = ctx.out(0).as<T>();

@@ -19,7 +19,7 @@ void CheckType(const std::string& path, const std::string& key, const VarType& f
                found.ToString(), " but ", wanted.ToString(), " is wanted");
 }
 
-// Which tensor of a file with one is meant need not be said.
+// In a file with one tensor the key may be empty.
 std::string OnlyKey(const SafetensorsFile& file) {
   OPSTEP_CHECK(file.entries().size() == 1, Quoted(file.path()), " has ", file.entries().size(),
                " tensors: say with key which one is wanted");

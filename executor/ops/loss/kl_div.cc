@@ -1,4 +1,4 @@
-// kl_div: what X misses of the distribution label, and its gradient.
+// kl_div: the divergence of the distribution X from label, and its gradient.
 #include "ops/loss/pair_loss.h"
 
 namespace opstep {

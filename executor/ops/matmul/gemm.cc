@@ -112,7 +112,7 @@ void Shape(ShapeContext& ctx) {
   ctx.set_out(0, {ctx.in(0).dtype, out});
 }
 
-// What the forward and the gradient op have in common.
+// Shared by the forward and the gradient op.
 Op GemmOp(std::string type, std::string doc) {
   Op op(std::move(type));
   op.Doc(std::move(doc))

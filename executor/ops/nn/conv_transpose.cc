@@ -8,7 +8,7 @@
 namespace opstep {
 namespace {
 
-// The convolution whose gradient this op is: it would make X [N, C, ...] out of `out` [N, M, ...].
+// The convolution whose gradient this op is: it would turn `out` [N, M, ...] into X [N, C, ...].
 // Sizes of X may be -1; then those of window.in are.
 ConvShape Analyse(const OpView& op, const Dims& x, const Dims& w) {
   const int rank = x.rank() - 2;

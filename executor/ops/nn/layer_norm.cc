@@ -71,7 +71,7 @@ void Run(KernelContext& ctx) {
   });
 }
 
-// Rows are summed up in parts that depend on sizes only, and the parts then in their order.
+// Rows are summed in parts that depend on sizes only, then the parts in order.
 struct Parts {
   int64_t count, rows;
 
@@ -219,7 +219,7 @@ unit = (X - m) * inv * scale
 // As RunGrad, in other ops.
 void SecondGradient(GradContext& g) {
   const Term x = In(g, "X"), scale = In(g, "scale"), dout = In(g, "dout");
-  // Run for the shape of its mean, to which things are summed up.
+  // Run for the shape of its mean, the target shape of sums.
   const Term row(g.Fresh(Cat(g.op().desc().name(), ".mean")));
   g.Emit("layer_norm", {{"X", g.op().Inputs("X")}, {"scale", g.op().Inputs("scale")}},
          {{"out", {g.Fresh(Cat(g.op().desc().name(), ".out"))}}, {"mean", {row.Emit(g)}}},

@@ -83,7 +83,7 @@ void RunGrad(KernelContext& ctx) {
         inner[i] = d[i] * x[i] * power / bases[i];
         dx[i] = d[i] * power;
       }
-      // A channel counts for those whose neighbour it is.
+      // A channel counts for its neighbours.
       for (int64_t c = 0; c < s.channels; ++c) {
         const int64_t last = std::min(s.channels - 1, c + s.before);
         for (int64_t other = std::max<int64_t>(0, c - s.after); other <= last; ++other) {

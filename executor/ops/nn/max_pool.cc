@@ -52,8 +52,8 @@ PoolShape Analyse(const PrepareContext& ctx) {
   return shape;
 }
 
-// Where the largest element of each window of a row is, as a distance from the place of the
-// window's first tap: the first one, kNowhere when all taps lie outside.
+// The place of the largest element in each window of a row, as a distance from the window's first
+// tap: the first of equal ones, kNowhere when all taps lie outside.
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::min();
 
 template <typename T>

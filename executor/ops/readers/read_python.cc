@@ -1,4 +1,4 @@
-// read_python: a reader of what Python code gives.
+// read_python: a reader of records from Python code.
 #include "ops/readers/foreign_reader.h"
 #include "ops/readers/reader.h"
 

@@ -1,4 +1,4 @@
-// reader_loop: runs a block for each record of a reader, and goes on where it was interrupted.
+// reader_loop: runs a block for each record of a reader, and continues where it was interrupted.
 #include "data/waiting.h"
 #include "ops/lib/block_shape.h"
 #include "ops/readers/reader.h"
@@ -13,7 +13,7 @@ struct State {
   int stop;  // among the inputs, or -1
 };
 
-// What the loop holds while it runs, whatever ends it.
+// State held while the loop runs; released at any end.
 class Holding {
  public:
   explicit Holding(KernelContext& ctx, int n_values) : ctx_(ctx), n_values_(n_values) {
@@ -24,7 +24,7 @@ class Holding {
   ~Holding() {
     SetWaitPoll(before_);
     ctx_.runner().HoldInterrupts(false);
-    // The last batch's memory goes.
+    // Releases the last batch's memory.
     for (int i = 0; i < n_values_; ++i) {
       ctx_.out(i).data = nullptr;
       ctx_.out(i).owner = nullptr;
@@ -62,7 +62,7 @@ void Run(KernelContext& ctx) {
   Tensor& kept = ctx.out(s.n_values);
   Tensor& total = ctx.out(s.n_values + 1);
   if (total) *total.as<int64_t>() = s.steps >= 0 ? s.steps : reader->size();
-  // A loop that was interrupted goes on with the record behind the last one that it finished.
+  // An interrupted loop continues with the record after the last finished one.
   const Holding holding(ctx, s.n_values);
   if (ctx.in(1)) {
     step = *ctx.in(1).as<int64_t>();
@@ -94,7 +94,7 @@ void Run(KernelContext& ctx) {
     if (s.stop >= 0 && Stops(ctx.in(s.stop))) break;
     ctx.runner().Poll();
   }
-  // The next run of the program begins anew.
+  // The next run of the program starts from the beginning.
   if (kept) *kept.as<int64_t>() = 0;
   if (total) *total.as<int64_t>() = step;
   ctx.runner().Poll();

@@ -1,5 +1,5 @@
-// batch_reader, shuffle_reader, repeat_reader and prefetch_reader: readers made of readers.
-// Each takes over the one that it reads from.
+// batch_reader, shuffle_reader, repeat_reader and prefetch_reader: readers made from readers.
+// Each takes over its source.
 #include "data/stages.h"
 #include "ops/readers/reader.h"
 

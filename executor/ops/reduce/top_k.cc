@@ -14,7 +14,7 @@ struct State {
   bool sorted = true;
 };
 
-// A heap over n places that lie `step` apart: the one that comes after all others is on top.
+// A heap over n places that lie `step` apart, with the last in order on top.
 template <typename Before>
 void SiftDown(int64_t* heap, int64_t step, int64_t at, int64_t n, Before before) {
   while (true) {
@@ -40,7 +40,7 @@ void SortHeap(int64_t* heap, int64_t step, int64_t n, Before before) {
   }
 }
 
-// Needs no memory of its own: the best k so far are a heap in the row of indices.
+// Needs no extra memory: the best k so far are a heap in the row of indices.
 template <bool kLargest, typename T>
 void Run(KernelContext& ctx) {
   const auto& [rows, k, sorted] = ctx.state<State>();

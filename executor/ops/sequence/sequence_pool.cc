@@ -30,7 +30,7 @@ State MakeState(const PrepareContext& ctx) {
   return {PoolOf(ctx.op()), ProductOf(x, 1, x.rank()), ctx.op().Float("pad_value")};
 }
 
-// What the sum of `count` rows is multiplied by.
+// The factor of the sum of `count` rows.
 template <typename T>
 T ScaleOf(Pool pool, int64_t count) {
   if (pool == Pool::kMean) return T(1) / static_cast<T>(count);

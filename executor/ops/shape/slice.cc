@@ -10,7 +10,7 @@ struct Range {
   int64_t start = 0, step = 1, size = 0;
 };
 
-// As Python's slices: negative ends count from the end, and what lies outside is cut off.
+// As Python's slices: negative ends count from the end, and indices outside are cut off.
 Range RangeOf(int64_t start, int64_t end, int64_t step, int64_t size) {
   if (size < 0) return {0, step, -1};
   start += start < 0 ? size : 0;

@@ -1,5 +1,4 @@
-// The registry as data: the source of opstep.ops, of the tests over all ops and of the
-// documentation.
+// The registry as data: for opstep.ops, the tests over all ops and the documentation.
 #include <pybind11/stl.h>
 
 #include "ops/op.h"
