@@ -170,7 +170,7 @@ void CsvSource::Open(size_t index) {
       const std::string& name = columns_[f].columns[i];
       const auto place = places.find(name);
       OPSTEP_CHECK(place != places.end(), Quoted(paths_[index]), " has no column ", Quoted(name),
-                   ", which field ", Quoted(columns_[f].name), " wants");
+                   ", which field ", Quoted(columns_[f].name), " needs");
       targets.push_back({place->second, f, i});
     }
   }
@@ -208,7 +208,7 @@ void CsvSource::Convert(const Target& target, SourceRecord& record) const {
   OPSTEP_CHECK(!text.empty(), where, " has no value for ", Quoted(name),
                IsFloat(value.dtype) ? "; write nan where one is missing" : "");
   Fail(where, " has ", Quoted(text), " for ", Quoted(name), ", which ",
-       found == Found::kNone ? "is no " : "is beyond ", NameOf(value.dtype));
+       found == Found::kNone ? "is not a valid " : "is beyond ", NameOf(value.dtype));
 }
 
 uint64_t CsvSource::Skip(uint64_t count) {

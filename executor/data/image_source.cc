@@ -69,7 +69,7 @@ void ImageOptions::Check() const {
   for (const std::string& name : classes) {
     const bool plain =
         !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
-    OPSTEP_CHECK(plain, "classes holds ", Quoted(name), ", which is no name of a sub-folder");
+    OPSTEP_CHECK(plain, "classes holds ", Quoted(name), ", which is not the name of a sub-folder");
     OPSTEP_CHECK(seen.insert(name).second, "classes holds ", Quoted(name), " twice");
   }
 }

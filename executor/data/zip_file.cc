@@ -201,7 +201,7 @@ void ZipReader::Read(void* to, size_t bytes) {
   sum_ = static_cast<uint32_t>(crc32_z(sum_, static_cast<const Bytef*>(to), bytes));
   done_ += bytes;
   OPSTEP_CHECK(done_ < member_.size || sum_ == member_.sum, what_,
-               " is damaged: its checksum is another one");
+               " is damaged: its checksum differs");
 }
 
 void ZipReader::Inflate(void* to, size_t bytes) {

@@ -187,7 +187,7 @@ std::vector<VarType> InferTypes(const proto::OpDesc& op, const std::vector<VarTy
   for (const VarType& type : context.outs()) {
     for (const int64_t size : type.dims) {
       OPSTEP_CHECK(size >= -1, "a result would have a size of ", size,
-                   ": an attribute asks for what is not possible");
+                   ": an attribute has an impossible value");
     }
     if (type.dims.known()) Tensor{type};  // throws if it is too large
   }

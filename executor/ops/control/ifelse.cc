@@ -186,7 +186,7 @@ const bool kIfelse =
         .In("true_results", "of the true block: a row for each of its rows", kEvery)
         .Variadic()
         .OfBlock("true_block")
-        .In("false_results", "of the false block, as many and alike", kEvery)
+        .In("false_results", "of the false block, the same number and types", kEvery)
         .Variadic()
         .OfBlock("false_block")
         .Required("true_block", AttrType::kBlock,

@@ -25,7 +25,7 @@ const bool kOnce =
         .In("done", "a persistable variable with one element: has the block run?", kBools)
         .In("X", "variables from outside that the block reads or writes", kEvery)
         .Captures()
-        .Required("block", AttrType::kBlock, "what is to be done once")
+        .Required("block", AttrType::kBlock, "the ops to run once")
         .Out("done_out", "done", kBools)
         .InplaceOf("done")
         .Out("out", "variables of X that the block writes", kEvery)

@@ -218,7 +218,7 @@ const bool kRecurrent =
         .Out("step_inputs", "handed to the block: one step of each sequence", kEvery)
         .Variadic()
         .OfBlock("block")
-        .Out("memories", "handed to the block: what the step before left", kEvery)
+        .Out("memories", "handed to the block: the memories of the previous step", kEvery)
         .Variadic()
         .OfBlock("block")
         .Out("outputs", "[steps, ...]: the step outputs of all steps", kEvery)

@@ -14,7 +14,7 @@ const bool kPush =
     Op("push")
         .Doc("Saves a value for the gradient, on a stack.")
         .In("X", "the value", kEvery)
-        .In("stack", "what was saved before", kEvery)
+        .In("stack", "the values saved before", kEvery)
         .Stack()
         .Out("stack_out", "the same stack with X on top", kEvery)
         .InplaceOf("stack")

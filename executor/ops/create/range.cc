@@ -34,7 +34,7 @@ const bool kRange =
         .Required("limit", AttrType::kFloat, "the numbers stay before it")
         .Attr(FloatAttr("delta", 1.0), "from one number to the next; negative goes down")
         .Attr(DTypeAttr("dtype", DType::kInt64), "their dtype")
-        .Out("out", "[how many there are]", kNumbers)
+        .Out("out", "[number of values]", kNumbers)
         .Shape([](ShapeContext& ctx) {
           const OpView& op = ctx.op();
           const double start = op.Float("start"), limit = op.Float("limit"),

@@ -76,7 +76,8 @@ inline void CheckElementIndices(const Dims& x, const Dims& indices, int axis) {
     fits = i == axis || x[i] < 0 || indices[i] < 0 || indices[i] <= x[i];
   }
   OPSTEP_CHECK(fits, "X is ", x.ToString(), " but indices is ", indices.ToString(),
-               ": it must have as many axes and, but for axis ", axis, ", lie inside X");
+               ": it must have the same number of axes and, except for axis ", axis,
+               ", lie inside X");
 }
 
 inline ElementLookup MakeElementLookup(int axis, const Dims& x, const Dims& indices) {

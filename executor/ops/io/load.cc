@@ -79,8 +79,8 @@ const bool kLoad =
 const bool kLoadCombined =
     Op("load_combined")
         .Doc(
-            "Reads tensors from one safetensors file whenever it runs. What else is in the file "
-            "is left alone.")
+            "Reads tensors from one safetensors file whenever it runs. Other tensors in the file "
+            "are ignored.")
         .Required("path", AttrType::kString, "the file")
         .Required("types", AttrType::kStrings,
                   "dtype and shape of each tensor, such as float32[2, 3]")

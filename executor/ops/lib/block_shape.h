@@ -17,7 +17,7 @@ inline void KeepTypes(ShapeContext& ctx, std::string_view out, int first_out, in
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto same = std::find(inputs.begin(), inputs.end(), outputs[i]);
     OPSTEP_CHECK(same != inputs.end() || outputs[i] == also, out, " names '", outputs[i],
-                 "', which is not in X: what the block writes must be there before");
+                 "', which is not in X: variables that the block writes must exist before");
     const int from = same == inputs.end() ? 0 : first_in + static_cast<int>(same - inputs.begin());
     ctx.set_out(first_out + static_cast<int>(i), ctx.in(from));
   }

@@ -34,7 +34,7 @@ inline uint64_t ElementBits(DType dtype, double value, std::string_view name) {
     const double below = std::ldexp(1.0, std::numeric_limits<T>::digits);
     OPSTEP_CHECK(value == std::trunc(value) && value < below &&
                      value >= static_cast<double>(std::numeric_limits<T>::min()),
-                 name, " is ", value, ", which is no ", NameOf(dtype));
+                 name, " is ", value, ", which does not fit ", NameOf(dtype));
     return static_cast<uint64_t>(static_cast<T>(value));
   };
   switch (dtype) {

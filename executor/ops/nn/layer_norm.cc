@@ -168,7 +168,7 @@ void Shape(ShapeContext& ctx) {
 
 Op WithAttrs(std::string type) {
   Op op(std::move(type));
-  op.Attr(IntAttr("axis", -1), "the first axis of what is normalized together")
+  op.Attr(IntAttr("axis", -1), "the first of the axes that are normalized together")
       .Attr(FloatAttr("epsilon", 1e-5), "added to the variance");
   return op;
 }
@@ -195,8 +195,7 @@ const bool kLayerNorm =
         .Grad([](GradContext& g) {
           for (const char* name : {"mean", "inv_std"}) {
             OPSTEP_CHECK(g.op().Outputs(name).empty() || g.OutGrad(name).empty(),
-                         "no gradient flows through ", name,
-                         ": compute it with an op of its own for that");
+                         "no gradient flows through ", name, ": compute it with a separate op");
           }
           g.EmitGrad("layer_norm_grad", {"X", "scale"}, {}, {"out"}, {"X", "scale", "bias"});
         })

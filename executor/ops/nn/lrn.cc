@@ -98,7 +98,8 @@ void RunGrad(KernelContext& ctx) {
 
 Op WithAttrs(std::string type) {
   Op op(std::move(type));
-  op.Required("size", AttrType::kInt, "how many channels are neighbours, the channel itself too")
+  op.Required("size", AttrType::kInt,
+              "the number of neighbouring channels, including the channel itself")
       .Attr(FloatAttr("alpha", 1e-4), "factor of the mean square")
       .Attr(FloatAttr("beta", 0.75), "exponent")
       .Attr(FloatAttr("bias", 1.0), "added to the mean square");

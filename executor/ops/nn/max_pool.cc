@@ -140,7 +140,7 @@ const bool kMaxPool =
         .Doc("The largest element in each place of a window that slides over X.")
         .In("X", "[N, C, ...] with 1 to 3 spatial dimensions", kFloats)
         .Out("out", "[N, C, ...]", kFloats)
-        .Out("indices", "where in X, taken as one row, each of them stands: the first if several",
+        .Out("indices", "the index of each in the flattened X; the first of equal ones",
              DTypeSet(DType::kInt64))
         .Optional()
         .Shape([](ShapeContext& ctx) {

@@ -66,7 +66,7 @@ void Run(KernelContext& ctx) {
   const Holding holding(ctx, s.n_values);
   if (ctx.in(1)) {
     step = *ctx.in(1).as<int64_t>();
-    OPSTEP_CHECK(step >= 0, "step is ", step, ": so many iterations cannot be done already");
+    OPSTEP_CHECK(step >= 0, "step is ", step, ": it must be 0 or more");
     reader->Skip(static_cast<uint64_t>(step));
   }
   Tensor count = Tensor::Allocate({DType::kInt64, {}});
@@ -122,8 +122,8 @@ void Shape(ShapeContext& ctx) {
 const bool kReaderLoop =
     Op("reader_loop")
         .Doc(
-            "Runs a block for each record that a reader gives. A loop that was interrupted goes on "
-            "behind the last iteration that was finished.")
+            "Runs a block for each record that a reader gives. An interrupted loop continues after "
+            "the last finished iteration.")
         .In("reader", "gives the records", kEvery)
         .Reader()
         .In("step", "how many iterations are done already", DTypeSet(DType::kInt64))
@@ -137,7 +137,7 @@ const bool kReaderLoop =
         .OfBlock("block")
         .Required("block", AttrType::kBlock, "the ops of one iteration")
         .Attr(IntAttr("steps", -1), "how many iterations; -1 until the reader ends")
-        .Attr(StringsAttr("shown", {}), "variables that tell how the loop is doing, for people")
+        .Attr(StringsAttr("shown", {}), "variables that show people the loop's progress")
         .Out("values", "handed to the block: the values of a record, the number of the iteration",
              kEvery)
         .Variadic()

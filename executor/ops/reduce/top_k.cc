@@ -120,8 +120,7 @@ const bool kTopK =
         .Required("k", AttrType::kInt, "how many")
         .Attr(IntAttr("axis", -1), "the axis, negative from the end")
         .Attr(BoolAttr("largest", true), "the largest ones; else the smallest")
-        .Attr(BoolAttr("sorted", true),
-              "the best first; else in the order in which they stand in X")
+        .Attr(BoolAttr("sorted", true), "the best first; else in the order of X")
         .Out("values", "as X, with size k in the axis", kNumbers)
         .Out("indices", "their places along the axis", DTypeSet(DType::kInt64))
         .Shape(Shape)

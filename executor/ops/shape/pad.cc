@@ -213,7 +213,7 @@ const bool kPad =
               "what the margins hold: constant, reflect (mirrored at the outermost elements), edge "
               "(the outermost elements) or wrap (the elements from the other end)")
         .Attr(FloatAttr("constant_value", 0.0), "for the mode constant")
-        .Attr(IntsAttr("axes", {}), "the axes that pads means; none means all")
+        .Attr(IntsAttr("axes", {}), "the axes that pads applies to; none means all")
         .Out("out", "X with its margins", kEvery)
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {

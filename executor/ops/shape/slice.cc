@@ -80,7 +80,7 @@ const bool kSlice =
         .Required("starts", AttrType::kInts, "first index for each axis; negative from the end")
         .Required("ends", AttrType::kInts,
                   "the indices stop before it; negative from the end, cut off at X's size")
-        .Attr(IntsAttr("axes", {}), "the axes that are meant; none means the first ones")
+        .Attr(IntsAttr("axes", {}), "the axes to slice; none means the first ones")
         .Attr(IntsAttr("steps", {}), "the steps, not 0; negative ones go backwards; none means 1")
         .Out("out", "the part", kEvery)
         .Shape([](ShapeContext& ctx) {

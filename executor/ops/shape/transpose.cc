@@ -133,8 +133,7 @@ const bool kTranspose =
     Op("transpose")
         .Doc("The tensor with its axes in another order.")
         .In("X", "any shape", kEvery)
-        .Attr(IntsAttr("perm", {}),
-              "axis i of out is axis perm[i] of X; none turns the order round")
+        .Attr(IntsAttr("perm", {}), "axis i of out is axis perm[i] of X; none reverses the order")
         .Out("out", "the elements of X", kEvery)
         .Shape([](ShapeContext& ctx) {
           const Dims& x = ctx.in(0).dims;
