@@ -246,7 +246,11 @@ def test_files_follow_one_another(tmp_path: Path) -> None:
         ("a\n1\n", "b", "'.*f.csv' has no column 'b', which field 'b' needs"),
         ("a,b\n1,2\n\n3\n", "a", "line 4 of '.*f.csv' has 1 value for 2 columns"),
         ("a,b\n1,2\n3,4,5\n", "a", "line 3 of '.*f.csv' has 3 values for 2 columns"),
-        ('a,b\n1,"two\nlines"\nx,2\n', "a", "line 4 of '.*f.csv' has 'x' for 'a', .* not a valid float32"),
+        (
+            'a,b\n1,"two\nlines"\nx,2\n',
+            "a",
+            "line 4 of '.*f.csv' has 'x' for 'a', .* not a valid float32",
+        ),
         ("a\n1\n2.0\n", "a:int64", "line 3 of .* has '2.0' for 'a', which is not a valid int64"),
         ("a\n300\n", "a:uint8", "'300' for 'a', which is beyond uint8"),
         ("a\n-1\n", "a:uint8", "'-1' for 'a', which is beyond uint8"),
