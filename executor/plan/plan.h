@@ -20,7 +20,7 @@ namespace opstep {
 
 // Where a slot's memory comes from.
 enum class Storage : uint8_t {
-  kNothing,   // slot 0: stands for every missing optional variable
+  kNothing,   // slot 0: for every missing optional variable
   kArena,     // planned memory of the frame
   kScope,     // a persistable variable of the scope
   kFeed,      // memory given by the caller

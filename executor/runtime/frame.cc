@@ -155,7 +155,7 @@ void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& ma
   }
 }
 
-// The start of a block is a safe point: nothing of its own is alive, so its shape may change.
+// The start of a block is a safe point: none of its values is alive, so its shape may change.
 void Frame::OpenBlock(int block) {
   if (hook_epoch_ != hook_epoch.load(std::memory_order_acquire)) [[unlikely]] {
     // A thread that may not be stopped sees the hook in a later run.

@@ -157,7 +157,7 @@ class Session final : public Hook,
   std::unordered_map<uint32_t, uint32_t> told_programs_;  // program → version
   // The thread that runs the next op stops, for this reason.
   std::optional<proto::StopReason> stop_next_;
-  // Has a lock of its own.
+  // Has its own lock.
   LogQueue logs_;
   const std::shared_ptr<Taps> taps_;
   TapRuns tap_runs_;

@@ -37,7 +37,7 @@ class Taps {
   void Replace(const proto::SetTaps& wanted);
   void Drop(const proto::DropTaps& wanted);
   void Clear();
-  // The server is gone, and with it the taps that were bound to it; true when there were any.
+  // The server is gone: ends the taps that end with it; true when there were any.
   bool ServerGone();
 
   // No more records are made.

@@ -58,7 +58,7 @@ std::unique_ptr<proto::DebugServer::Stub> Dial(const Destination& to, Descriptor
     return proto::DebugServer::NewStub(
         grpc::CreateCustomInsecureChannelFromFd("opstep", socket.release(), args));
   }
-  // Each attempt has a connection of its own, so that only our pauses count, and no proxy sees it.
+  // Each attempt has a separate connection, so that only our pauses count, and no proxy sees it.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // No pings, we have heartbeats: only a timeout that ends the connection when data is not

@@ -1,4 +1,4 @@
-// feed: stands for a tensor that the caller of a run hands in.
+// feed: a tensor that the caller of a run hands in.
 #include "ops/op.h"
 
 namespace opstep {
