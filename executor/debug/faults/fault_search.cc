@@ -160,8 +160,7 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
         if (!Holds(fault, frame, &failure)) break;
         Finding finding = Tell(frame, slot, fault, count, first);
         if (before.assumed && args.Rewrites(slot)) {
-          finding.message +=
-              ", or code outside of the runs has put it there since the last run";
+          finding.message += ", or code outside of the runs has put it there since the last run";
         }
         finding.message += failure;
         return finding;
