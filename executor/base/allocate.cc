@@ -14,10 +14,10 @@
 namespace opstep {
 namespace {
 
-// Large blocks that were freed, kept for the next tensor of their size. A result that is handed out
-// at each run would otherwise cost fresh pages of the system each time, which takes longer than
-// many an op. Who finds the lock taken goes to the system: nobody waits, and a child that was
-// forked while it was taken works on.
+// Large blocks that were freed, kept for the next tensor of their size. Otherwise a result that is
+// handed out at each run would cost fresh pages of the system each time, which takes longer than
+// many ops. A thread that finds the lock taken allocates from the system: no thread waits, and a
+// child that was forked while it was taken still works.
 class Spares {
  public:
   Spares() { blocks_.reserve(kMost); }
@@ -25,7 +25,7 @@ class Spares {
   void* Take(size_t bytes) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return nullptr;
-    // The last one is the one most likely to be in a cache.
+    // The last block is most likely to be in a cache.
     const auto it = std::find_if(blocks_.rbegin(), blocks_.rend(),
                                  [&](const Block& block) { return block.bytes == bytes; });
     if (it == blocks_.rend()) return nullptr;
@@ -56,7 +56,7 @@ class Spares {
   }
 
  private:
-  // What is smaller malloc keeps by itself.
+  // malloc itself keeps smaller blocks.
   static constexpr size_t kLeastBytes = 128 << 10;
   static constexpr size_t kMostBytes = 64 << 20;
   static constexpr size_t kMost = 256;
@@ -77,8 +77,8 @@ Spares& TheSpares() {
   return spares;
 }
 
-// Small memory, with the count of its owners before it, and the thread's chunks that were freed: an
-// op that runs for itself gives a small tensor each time.
+// Small memory, with the count of its owners before it, and the thread's freed chunks: each op of
+// imperative mode makes a small tensor.
 class SmallChunks {
  public:
 #if defined(__SANITIZE_ADDRESS__)
@@ -115,7 +115,7 @@ class SmallChunks {
 
  private:
   static Lists& Mine() {
-    // Touched at each use, so that it is there to empty the lists at the thread's end.
+    // Touched at each use, so that it exists and empties the lists at the thread's end.
     thread_local struct End {
       bool there = true;
       ~End() {
@@ -134,7 +134,7 @@ class SmallChunks {
 };
 thread_local constinit SmallChunks::Lists SmallChunks::mine_{};
 
-// Puts the count of owners into the chunk's header, and with the last of them gives the chunk back.
+// Puts the count of owners into the chunk's header, and releases the chunk with the last of them.
 template <typename T>
 struct InHeader {
   using value_type = T;

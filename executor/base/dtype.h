@@ -95,7 +95,8 @@ struct DTypeOf<bool> {
   static constexpr DType value = DType::kBool;
 };
 
-// A set of dtypes that a slot takes. The op's kernel sees those that it `Widens` as the wider one.
+// A set of dtypes that a slot takes. The op's kernel sees a dtype that it `Widens` as the wider
+// dtype.
 class DTypeSet {
  public:
   constexpr DTypeSet() = default;
@@ -125,8 +126,8 @@ class DTypeSet {
   uint32_t widened_ = 0;
 };
 
-// kAllFloats and kEvery are for kernels that take the narrow dtypes as they are, because they only
-// move elements; the others for kernels that compute.
+// kAllFloats and kEvery are for kernels that only move elements and so take the narrow dtypes as
+// they are; the others are for kernels that compute.
 inline constexpr DTypeSet kFloats =
     DTypeSet(DType::kFloat32, DType::kFloat64).AndWidened(DType::kFloat16, DType::kBFloat16);
 inline constexpr DTypeSet kAllFloats(DType::kFloat32, DType::kFloat64, DType::kFloat16,
@@ -140,8 +141,7 @@ inline constexpr DTypeSet kEvery(DType::kFloat32, DType::kFloat64, DType::kFloat
                                  DType::kBFloat16, DType::kInt8, DType::kInt16, DType::kInt32,
                                  DType::kInt64, DType::kUInt8, DType::kBool);
 
-// Calls f(T{}) with the C++ type of a dtype; of the first three, with what kernels see of the sets
-// above.
+// Calls f(T{}) with the C++ type of a dtype; the first three use the dtypes that kernels see.
 template <typename F>
 decltype(auto) DispatchFloats(DType dtype, F&& f) {
   switch (dtype) {

@@ -1,4 +1,4 @@
-// Files: reading, and writing through a file beside that is moved into place.
+// Files: reading, and writing to a temporary file that is moved into place.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -76,7 +76,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
     Fail("cannot read ", Quoted(path_), ": ", why);
   };
   if (path_.find('\0') != std::string::npos) cannot("a path cannot hold a zero byte");
-  // O_NONBLOCK: a pipe must not hold us up.
+  // O_NONBLOCK: a pipe must not block us.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) cannot(Reason(errno));
   struct stat info = {};
@@ -95,7 +95,7 @@ void InputFile::Read(uint64_t offset, void* to, size_t bytes) const {
     const ssize_t got = ::pread(fd_, next, std::min(bytes, kChunk), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) Fail("cannot read ", Quoted(path_), ": ", Reason(errno));
-    // It was longer a moment ago.
+    // The file was longer a moment ago.
     if (got == 0) Fail("cannot read ", Quoted(path_), ": it was cut while it was read");
     next += got;
     offset += static_cast<uint64_t>(got);
@@ -122,7 +122,7 @@ OutputFile::OutputFile(const std::string& path, bool overwrite)
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (fd_ < 0 && errno == EEXIST);
   if (fd_ < 0) Failed(errno);
-  // Who may read it stays as it was. Not being allowed to say so is no reason to lose the data.
+  // Keeps the permissions of the old file. A failure to set them is no reason to lose the data.
   if (there && ::fchmod(fd_, info.st_mode & 07777) != 0) errno = 0;
 }
 
@@ -155,7 +155,7 @@ void OutputFile::Commit() {
   } else if (::link(temporary_.c_str(), target_.c_str()) != 0) {
     Failed(errno);  // another process may have been first
   }
-  // The move itself must outlast a power cut too; where a directory cannot be synced, so be it.
+  // The move itself must outlast a power cut too, if the directory can be synced.
   const int folder = ::open(Folder(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     ::fsync(folder);

@@ -8,7 +8,7 @@
 
 namespace opstep {
 
-// "'w.npy'" for error sentences: what cannot be printed is escaped, long text is cut.
+// "'w.npy'" for error sentences: unprintable characters are escaped, long text is cut.
 std::string Quoted(std::string_view text);
 
 // A regular file to read. Errors name the file.
@@ -30,7 +30,7 @@ class InputFile {
 };
 
 // A file that appears whole or not at all: it is written beside its place and moved there by
-// Commit. Until then, and when anything fails, what was there before stays.
+// Commit. Until then, and when anything fails, the old file stays.
 class OutputFile {
  public:
   // Without `overwrite` a file that exists already is an error.

@@ -1,4 +1,4 @@
-// What the formats check of a tensor that a file claims to hold. `what` begins the error sentence.
+// Checks of a tensor that a file claims to hold. `what` begins the error sentence.
 #pragma once
 
 #include <algorithm>

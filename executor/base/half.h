@@ -39,8 +39,8 @@ inline uint16_t FloatToHalf(float value) {
   return static_cast<uint16_t>(sign | half);
 }
 
-// A float that rounds to 16 bits as the double would: an inexact one has an odd last bit, so that
-// it never lies halfway between two of them.
+// A float that rounds to 16 bits as the double would: an inexact float gets an odd last bit, so
+// that it never lies halfway between two 16-bit values.
 inline float ForRounding(double value) {
   const float near = static_cast<float>(value);
   const double back = static_cast<double>(near);
@@ -50,7 +50,7 @@ inline float ForRounding(double value) {
   return std::bit_cast<float>(bits | 1u);
 }
 
-// Elements of tensors. Arithmetic is that of the float they turn into.
+// Elements of tensors. Arithmetic converts them to float.
 struct Half {
   uint16_t bits;
   Half() = default;

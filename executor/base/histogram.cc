@@ -17,7 +17,7 @@ struct Range {
   double bins;
 };
 
-// Dividing last puts integers that lie on an edge into the bin above it. Who lies outside gets the
+// Dividing last puts integers that lie on an edge into the bin above it. Elements outside get the
 // number of bins.
 OPSTEP_WIDE void FindBins(const double* p, int64_t n, Range range, int32_t* out) {
   for (int64_t i = 0; i < n; ++i) {

@@ -7,14 +7,14 @@
 
 namespace opstep {
 
-// Reads JSON piece by piece, in the order in which the caller expects it, so that nothing is built
-// of a hostile text but what was asked for. Strict: RFC 8259, valid UTF-8.
+// Reads JSON piece by piece, in the order in which the caller expects it, so that a hostile text
+// can only make the caller build what it expects. Strict: RFC 8259, valid UTF-8.
 class JsonReader {
  public:
   // `what` begins the error sentences: "'w.safetensors' has a bad header".
   JsonReader(std::string_view text, std::string what) : text_(text), what_(std::move(what)) {}
 
-  // The next character that is no white space, taken when it is `c`.
+  // Consumes the next character that is not white space if it is `c`.
   bool Take(char c);
   void Need(char c);
   std::string String();
@@ -38,7 +38,7 @@ class JsonReader {
   size_t at_ = 0;
 };
 
-// In quotes, with what JSON does not allow inside them escaped.
+// In quotes, with the escapes that JSON requires.
 std::string JsonString(std::string_view text);
 
 }  // namespace opstep

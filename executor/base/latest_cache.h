@@ -1,4 +1,4 @@
-// LatestCache: a cache that forgets what nobody has asked for lately.
+// LatestCache: a cache that forgets entries without recent use.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace opstep {
 
-// What was made for keys, for the latest of them: when half as many as may be were made, or half as
-// many bytes, those that nobody has asked for since the half before go.
+// Values by key, for the latest keys. The entries are a young and an old half: when the young half
+// is full, by count or by bytes, it replaces the old half; a found entry becomes young.
 template <typename T>
 class LatestCache {
  public:
@@ -43,7 +43,7 @@ class LatestCache {
  private:
   void MakeRoom() {
     if (young_.size() < half_ && bytes_ < half_bytes_) return;
-    // Freed last: that may come here again.
+    // Freed last: freeing may call this cache again.
     const Map gone = std::exchange(old_, std::move(young_));
     young_.clear();
     bytes_ = 0;

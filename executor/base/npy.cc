@@ -191,7 +191,7 @@ NpyFile::NpyFile(const std::string& path) : file_(path) {
 }
 
 void NpyFile::Read(void* to) const {
-  // All the data is asked for at once.
+  // The whole data is requested at once.
   const auto next = [&](void* data, size_t bytes) { file_.Read(header_.bytes, data, bytes); };
   ReadNpyData(header_, next, to, Quoted(file_.path()));
 }

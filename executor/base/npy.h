@@ -1,5 +1,4 @@
-// NumPy's .npy, format 1 to 3. Little-endian numbers of our dtypes only; bfloat16 has no place in
-// it.
+// NumPy's .npy, format 1 to 3. Little-endian numbers of our dtypes only; it cannot hold bfloat16.
 #pragma once
 
 #include <functional>
@@ -10,7 +9,7 @@
 
 namespace opstep {
 
-// Gives the next bytes, as many as are asked for.
+// Gives the next bytes, in the requested number.
 using NextBytes = std::function<void(void* to, size_t bytes)>;
 
 struct NpyHeader {
@@ -19,9 +18,9 @@ struct NpyHeader {
   uint64_t bytes = 0;  // its own
 };
 
-// `size` is that of the whole, checked against what the header claims. `what` begins the errors.
+// `size` is that of the whole file, checked against the header. `what` begins the errors.
 NpyHeader ReadNpyHeader(const NextBytes& next, uint64_t size, const std::string& what);
-// What follows the header, into memory for its type, row-major whatever the order in the file.
+// Reads the data after the header into memory for its type; row-major for any order in the file.
 void ReadNpyData(const NpyHeader& header, const NextBytes& next, void* to, const std::string& what);
 
 class NpyFile {

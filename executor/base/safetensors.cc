@@ -78,11 +78,11 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   uint64_t length = 0;
   file_.Read(0, &length, sizeof(length));
   OPSTEP_CHECK(length <= kMaxHeader && length >= 2, name,
-               " is no safetensors file: its header would have ", length, " bytes");
+               " is not a safetensors file: its header would have ", length, " bytes");
   OPSTEP_CHECK(length <= file_.size() - 8, name, " is not whole: its header is cut");
   std::string header(static_cast<size_t>(length), '\0');
   file_.Read(8, header.data(), header.size());
-  OPSTEP_CHECK(header[0] == '{', name, " is no safetensors file: its header is not JSON");
+  OPSTEP_CHECK(header[0] == '{', name, " is not a safetensors file: its header is not JSON");
   ParseHeader(header);
   CheckPlaces(file_.size() - 8 - length);
   for (auto& [key, entry] : entries_) entry.begin += 8 + length;
@@ -108,7 +108,7 @@ void SafetensorsFile::ParseHeader(const std::string& header) {
     } else {
       added = entries_.emplace(name, ReadEntry(json, what)).second;
     }
-    OPSTEP_CHECK(added, what, " is there twice");
+    OPSTEP_CHECK(added, what, " occurs twice");
   }
   json.End();
 }

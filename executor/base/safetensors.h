@@ -26,7 +26,7 @@ class SafetensorsFile {
   const std::string& path() const { return file_.path(); }
   // By name.
   const std::map<std::string, Entry>& entries() const { return entries_; }
-  // An error when it is not there.
+  // An error when it is missing.
   const Entry& Get(const std::string& name) const;
   // Into memory for entry.type.
   void Read(const Entry& entry, void* to) const;

@@ -12,23 +12,23 @@
 #define OPSTEP_X86 1
 #endif
 
-// The loops are written once, in plain C++ that compilers make vectors of, and inlined into a
-// function for each set of instructions. The next block is fetched while one is worked on: the
-// machine by itself does not look far enough ahead.
+// The loops are written once, in plain C++ that compilers vectorise, and inlined into a function
+// for each set of instructions. The next block is prefetched during the work on a block: the
+// machine by itself does not prefetch far enough.
 #define OPSTEP_INLINE [[gnu::always_inline]] inline
 
 namespace opstep {
 namespace {
 
 constexpr int kLanes = 16;
-// Elements of which a lane adds up 32 in float.
+// A block in which each lane adds up 32 elements in float.
 constexpr int64_t kChunk = 32 * kLanes;
 
-// What is kept of every kLanes-th element.
+// The state of the lanes; each lane has every kLanes-th element.
 template <typename T>
 struct Lanes {
   T low[kLanes], high[kLanes];
-  // Of a type whose sum with a comparison every set of instructions has.
+  // Of a type for which every set of instructions can add a comparison's result.
   std::conditional_t<sizeof(T) == 4, int32_t, double> zeros[kLanes];
   double sums[kLanes], squares[kLanes];
 

@@ -7,8 +7,8 @@
 
 namespace opstep {
 
-// What the loops over a tensor's elements are compiled for. All give the same bits: additions are
-// in fixed lanes, and nothing is contracted to fma.
+// The instruction sets that the loops over a tensor's elements are compiled for. All give the same
+// bits: additions are in fixed lanes, and nothing is contracted to fma.
 enum class Instructions { kPortable, kAvx2, kAvx512 };
 bool MachineHas(Instructions instructions);
 // The best that the machine has.
@@ -33,14 +33,15 @@ struct Cleaned {
 // Blocks of 1 to kScanBlock elements.
 struct Scans {
   // One pass in float: sums of at most 32 elements a lane, joined in double. That is twice as fast
-  // as doubles all along, at the speed of memory, and good to some 1e-7 of `squares`; small
-  // integers are exact. `center` must lie among the elements, or all is lost in rounding.
+  // as doubles throughout, runs at the speed of memory, and is good to about 1e-7 of `squares`;
+  // small integers are exact. `center` must lie among the elements, or rounding destroys the
+  // result.
   BlockSums (*floats)(const float* p, int64_t n, float center);
   BlockSums (*doubles)(const double* p, int64_t n, double center);
   // Elements of a dtype as floats or doubles. A bool is 0 or 1, whatever its byte.
   void (*to_floats)(DType dtype, const void* p, int64_t n, float* out);
   void (*to_doubles)(DType dtype, const void* p, int64_t n, double* out);
-  // Puts the first finite element in place of all that are not.
+  // Replaces all elements that are not finite by the first finite one.
   Cleaned (*clean)(double* p, int64_t n);
 };
 const Scans& ScansFor(Instructions instructions);

@@ -11,7 +11,7 @@ namespace opstep {
 // not; 0 for other dtypes and without memory.
 double LargestSize(const Tensor& tensor);
 
-// Elements with |element| > limit, and the first of them; -1 when there is none.
+// Counts elements with |element| > limit, and finds the first; -1 when there is none.
 struct Beyond {
   uint64_t count = 0;
   int64_t first = -1;

@@ -48,8 +48,8 @@ T CenterOf(const T* p, int64_t n) {
 
 bool FitsFloat(DType dtype) { return SizeOf(dtype) <= 2 || dtype == DType::kFloat32; }
 
-// What is known of some of the elements. Parts are joined by the parallel-variance rule: no
-// cancellation, whatever the mean.
+// The summary of some of the elements. Parts are joined by the parallel-variance rule: no
+// cancellation for any mean.
 class Total {
  public:
   // 1 to kScanBlock elements.
@@ -114,9 +114,9 @@ class Total {
   }
 
  private:
-  // The sums in float will do: all elements are finite, no square was too large or too small for a
-  // float, and the center is within two deviations of the mean, so that little cancels. A center
-  // that is one of the elements mostly is.
+  // The sums in float suffice: all elements are finite, no square was too large or too small for a
+  // float, and the center is within two deviations of the mean, so that little cancels. That is
+  // usual, as the center is one of the elements.
   static bool GoodInFloat(const BlockSums& s, double n) {
     if (s.min == s.max && s.squares == 0) return true;
     return std::isfinite(s.squares) && s.squares > 0x1p-100 * n &&
@@ -129,7 +129,7 @@ class Total {
     const Cleaned cleaned = IsFloat(dtype) ? scans.clean(block, n) : Cleaned{.finite = block[0]};
     nan_ += cleaned.nan;
     inf_ += cleaned.inf;
-    // Those that were replaced differ by nothing from the center and must not count elsewhere.
+    // The replaced elements equal the center and must not count elsewhere.
     const uint64_t replaced = cleaned.nan + cleaned.inf;
     const uint64_t kept = static_cast<uint64_t>(n) - replaced;
     if (kept == 0) return;
@@ -138,7 +138,7 @@ class Total {
     AddSums(sums, static_cast<double>(kept), cleaned.finite);
   }
 
-  // The center is one of the n elements, so what cancels here is at most n + 1 times what is left.
+  // The center is one of the n elements, so the cancelled part is at most n + 1 times the rest.
   void AddSums(const BlockSums& s, double n, double center) {
     Total block;
     const double spread = s.squares - s.sum * (s.sum / n);

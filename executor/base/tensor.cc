@@ -1,4 +1,4 @@
-// Dims, VarType and Tensor: sizes, text, memory of their own.
+// Dims, VarType and Tensor: sizes, text, owned memory.
 #include "base/tensor.h"
 
 #include <algorithm>

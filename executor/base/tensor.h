@@ -12,7 +12,7 @@
 
 namespace opstep {
 
-// Sizes of a tensor, at most kMaxRank of them; -1 is not known yet.
+// Sizes of a tensor, at most kMaxRank of them; -1 is a size not known yet.
 class Dims {
  public:
   static constexpr int kMaxRank = 8;
@@ -40,7 +40,7 @@ class Dims {
   int rank_ = 0;
 };
 
-// What is known of a variable before there is a value.
+// The type of a variable, known before its value.
 struct VarType {
   DType dtype = DType::kNone;
   Dims dims;
@@ -54,8 +54,8 @@ inline constexpr size_t Align(size_t bytes) { return (bytes + kAlignment - 1) & 
 
 // Bytes at an address divisible by kAlignment, freed with the last owner.
 std::shared_ptr<void> AllocateAligned(size_t bytes);
-// The same in huge pages, where the system has them: large memory that is gone through in order is
-// faster there. The first use of each takes longer, up to milliseconds.
+// The same in huge pages, where the system has them: sequential access to large memory is faster
+// there. The first use of each page takes longer, up to milliseconds.
 std::shared_ptr<void> AllocateHuge(size_t bytes);
 
 // A dense row-major tensor. `data` may belong to an arena (owner empty), to `owner`, or be null: no
@@ -70,7 +70,7 @@ struct Tensor {
   Tensor() = default;
   // Without memory.
   explicit Tensor(const VarType& type);
-  // With memory of its own, not initialised.
+  // With its own memory, not initialised.
   static Tensor Allocate(const VarType& type);
 
   template <typename T>

@@ -12,8 +12,8 @@
 
 namespace opstep {
 
-// What all stacks of the process hold may take so many bytes: a loop that does not end would take
-// all memory.
+// The limit in bytes for all stacks of the process: otherwise an endless loop would take all
+// memory.
 class StackMemory {
  public:
   static int64_t limit() { return limit_.load(std::memory_order_relaxed); }
@@ -24,8 +24,8 @@ class StackMemory {
     if (now <= limit()) [[likely]]
       return;
     Give(bytes);
-    Fail("what loops keep for their gradients has taken ", limit(),
-         " bytes, which is the limit: does the loop end? Let it take fewer turns, set "
+    Fail("the values that loops keep for their gradients have reached the limit of ", limit(),
+         " bytes: does the loop end? Run fewer iterations, set "
          "stop_gradient where no gradient is needed, or allow more with opstep.set_loop_memory");
   }
   static void Give(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
@@ -64,7 +64,7 @@ class TensorStack {
     StackMemory::Give(SizeOf(entry));
   }
 
-  // Memory that the latest run did not need is given back.
+  // Releases memory that the latest run did not need.
   void Clear() {
     if (entries_.size() > 2 * peak_ + 64) entries_.resize(2 * peak_);
     depth_ = peak_ = 0;
@@ -72,8 +72,8 @@ class TensorStack {
   }
   size_t depth() const { return depth_; }
 
-  // All values, the first one first, as rows of one tensor; they must be alike. `declared` is what
-  // is known of them when there are none.
+  // All values, the first one first, as rows of one tensor; they must have one type. `declared` is
+  // their type when there are none.
   Tensor All(const std::string& name, const VarType& declared) const {
     VarType type = declared;
     if (depth_ > 0) type = entries_[0].type();
@@ -94,7 +94,7 @@ class TensorStack {
   }
 
  private:
-  // With what the tensor itself takes, and the block that its memory is in.
+  // Includes the tensor object and the block that holds its memory.
   static int64_t SizeOf(const Tensor& value) {
     return static_cast<int64_t>(value.bytes() + sizeof(Tensor) + 128);
   }

@@ -8,7 +8,7 @@
 
 namespace opstep {
 
-// "float32[2, 3]", as VarType::ToString writes it; none when it is something else.
+// "float32[2, 3]", as VarType::ToString writes it; empty when the text is not a type.
 std::optional<VarType> ParseType(std::string_view text);
 
 }  // namespace opstep

@@ -18,7 +18,7 @@ size_t Utf8Length(std::string_view text) {
     good = good && (byte(i) & 0xc0) == 0x80;
     code = code << 6 | (byte(i) & 0x3f);
   }
-  // Neither written longer than needed, nor half a pair, nor beyond the last character.
+  // Not an overlong form, not half of a surrogate pair, not beyond the last character.
   good = good && !(length == 3 && code < 0x800) && !(length == 4 && code < 0x10000) &&
          !(code >= 0xd800 && code <= 0xdfff) && code <= 0x10ffff;
   return good ? length : 0;

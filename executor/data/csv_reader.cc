@@ -10,14 +10,14 @@ namespace {
 
 constexpr size_t kFirstRead = 4 << 10;
 constexpr size_t kMostRead = 256 << 10;
-// So that a quote which is never closed does not bring the whole file into memory.
+// So that a quote which is never closed does not load the whole file into memory.
 constexpr size_t kMaxLine = 16 << 20;
 constexpr std::string_view kMark = "\xef\xbb\xbf";
 
 bool EndsLine(char c) { return c == '\n' || c == '\r'; }
 
-// Where the value that begins at `at` with a quote ends; what it holds is appended to `scratch`.
-// Behind the closing quote other text may follow, which belongs to the value.
+// The end of the value that begins at `at` with a quote; appends its text to `scratch`. Text after
+// the closing quote also belongs to the value.
 size_t TakeQuoted(std::string_view line, size_t at, char delimiter, std::string& scratch) {
   for (++at; at < line.size(); ++at) {
     if (line[at] == '"') {
@@ -36,7 +36,7 @@ size_t TakeQuoted(std::string_view line, size_t at, char delimiter, std::string&
 void SplitCsv(std::string_view line, char delimiter, CsvValues& values, std::string& scratch) {
   values.clear();
   scratch.clear();
-  // Views into it must stay good: it never needs more than this.
+  // Views into it must stay valid: it never needs more than this.
   scratch.reserve(line.size());
   for (size_t at = 0;; ++at) {
     size_t end = 0;
@@ -102,7 +102,7 @@ bool CsvReader::Take(std::string_view& line) {
   while (begin_ < buffer_.size() || Fill()) {
     size_t end = FindEnd();
     const size_t length = end - begin_;
-    // Behind the line: \n, \r or both. The next byte may not be in the buffer yet.
+    // After the line: \n, \r or both. The next byte may not be in the buffer yet.
     if (end + 1 >= buffer_.size() && Fill()) end = begin_ + length;
     line = std::string_view(buffer_).substr(begin_, length);
     if (end < buffer_.size()) ++next_line_;

@@ -12,12 +12,12 @@ namespace opstep {
 
 using CsvValues = std::vector<std::string_view>;
 
-// The values of one line. Those in quotes lose them, "" inside them becomes "; such values are kept
-// in `scratch`.
+// The values of one line. Quoted values lose their quotes, and "" inside becomes "; such values are
+// kept in `scratch`.
 void SplitCsv(std::string_view line, char delimiter, CsvValues& values, std::string& scratch);
 
-// A .csv file line by line, as Python's csv module reads it: quoted values may hold line ends, an
-// empty line is none, a byte order mark is passed over.
+// A .csv file line by line, as Python's csv module reads it: quoted values may hold line ends,
+// empty lines and a byte order mark are skipped.
 class CsvReader {
  public:
   CsvReader(const std::string& path, char delimiter);
@@ -27,21 +27,21 @@ class CsvReader {
   bool Next(CsvValues& values);
   // The same without looking at the values.
   bool Skip();
-  // The number of the line that came last, from 1: where it begins.
+  // The number of the latest line's first line in the file, from 1.
   uint64_t line() const { return line_; }
 
  private:
-  // Finds the next line that is not empty and steps over it.
+  // Finds the next line that is not empty and moves past it.
   bool Take(std::string_view& line);
-  // Where the line that begins at begin_ ends; counts the lines in it.
+  // The end of the line that begins at begin_; counts the lines in it.
   size_t FindEnd();
   bool Fill();
 
   const InputFile file_;
   const char delimiter_;
-  uint64_t offset_ = 0;  // in the file, of what comes behind the buffer
+  uint64_t offset_ = 0;  // in the file, of the data after the buffer
   std::string buffer_;
-  size_t begin_ = 0;  // of what was not taken yet, in the buffer
+  size_t begin_ = 0;  // of the unread data, in the buffer
   uint64_t line_ = 0;
   uint64_t next_line_ = 1;
   std::string scratch_;

@@ -31,7 +31,7 @@ std::vector<std::string> Names(const CsvValues& values) {
 
 enum class Found { kNumber, kNone, kOutOfRange };
 
-// All of the text, without regard to any locale.
+// Parses the whole text, in no locale.
 template <typename T>
 Found Parse(std::string_view text, T& value) {
   const char* end = text.data() + text.size();
@@ -120,7 +120,7 @@ std::vector<CsvField> ParseCsvFields(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     fields.push_back(ParseCsvField(text));
     OPSTEP_CHECK(names.insert(fields.back().name).second, "the field ", Quoted(fields.back().name),
-                 " is there twice");
+                 " occurs twice");
   }
   return fields;
 }
@@ -138,7 +138,7 @@ CsvSource::CsvSource(std::vector<std::string> paths, const std::vector<std::stri
     }
   }
   for (const CsvField& field : columns_) fields_.push_back({field.name, field.type});
-  // All are looked at now, so that the last one is not found wanting after hours.
+  // Checks all files now, so that an error in the last one does not appear after hours.
   for (size_t i = paths_.size(); i-- > 0;) Open(i);
 }
 
@@ -170,7 +170,7 @@ void CsvSource::Open(size_t index) {
       const std::string& name = columns_[f].columns[i];
       const auto place = places.find(name);
       OPSTEP_CHECK(place != places.end(), Quoted(paths_[index]), " has no column ", Quoted(name),
-                   ", which field ", Quoted(columns_[f].name), " wants");
+                   ", which field ", Quoted(columns_[f].name), " needs");
       targets.push_back({place->second, f, i});
     }
   }
@@ -208,7 +208,7 @@ void CsvSource::Convert(const Target& target, SourceRecord& record) const {
   OPSTEP_CHECK(!text.empty(), where, " has no value for ", Quoted(name),
                IsFloat(value.dtype) ? "; write nan where one is missing" : "");
   Fail(where, " has ", Quoted(text), " for ", Quoted(name), ", which ",
-       found == Found::kNone ? "is no " : "is beyond ", NameOf(value.dtype));
+       found == Found::kNone ? "is not a valid " : "is beyond ", NameOf(value.dtype));
 }
 
 uint64_t CsvSource::Skip(uint64_t count) {

@@ -38,7 +38,7 @@ std::vector<uint8_t> Converted(std::vector<uint8_t> from, int had, int channels)
   return to;
 }
 
-// Freed also when the constructor of what it is part of fails.
+// Freed also when the constructor of its owner fails.
 struct PngState : png_image {
   PngState() : png_image{} { version = PNG_IMAGE_VERSION; }
   ~PngState() { png_image_free(this); }
@@ -49,7 +49,7 @@ class Png {
  public:
   Png(std::string_view bytes, const std::string& what) : what_(what) {
     Check(png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()));
-    // Without it 16 bits would be taken for linear light.
+    // Without it 16 bits would be read as linear light.
     image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     CheckSize(size(), what);
   }
@@ -105,7 +105,7 @@ class Jpeg {
     return pixels;
   }
 
-  // Files hold inks inverted: 255 is none.
+  // Files hold inverted inks: 255 is no ink.
   static std::vector<uint8_t> FromInks(const std::vector<uint8_t>& inks) {
     std::vector<uint8_t> rgb;
     rgb.reserve(inks.size() / 4 * 3);
@@ -132,7 +132,7 @@ class Jpeg {
   int colors_ = 0;
 };
 
-// Calls f with a decoder of the kind that the bytes are.
+// Calls f with a decoder for the kind of the bytes.
 template <typename F>
 auto WithDecoder(std::string_view bytes, const std::string& what, F&& f) {
   if (bytes.starts_with(kPngStart)) {

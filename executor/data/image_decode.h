@@ -21,13 +21,13 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-// No file makes a reader take more memory than for so many pixels.
+// The limit of pixels, so that no file makes a reader take more memory.
 inline constexpr int64_t kMaxPixels = int64_t{1} << 26;
 
-// PNG or JPEG, whatever the file is called. What is damaged, or too large, is an error; `what`
-// begins its sentence.
+// PNG or JPEG, with any file name. A damaged or too large image is an error; `what` begins its
+// sentence.
 ImageSize ReadImageSize(std::string_view bytes, const std::string& what);
-// 1 channel is gray (ITU-R 601), 3 are red, green, blue. Transparency is left out.
+// 1 channel is gray (ITU-R 601), 3 are red, green, blue. Transparency is dropped.
 Image DecodeImage(std::string_view bytes, int channels, const std::string& what);
 
 }  // namespace opstep

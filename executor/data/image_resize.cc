@@ -7,7 +7,7 @@
 namespace opstep {
 namespace {
 
-// What each place along one axis is made of: pixels from `first` on, with their weights.
+// The pixels, from `first` on, that form each place along one axis, with their weights.
 struct Axis {
   struct Place {
     int64_t first = 0;
@@ -48,7 +48,7 @@ void Put(float value, uint8_t& to) {
 }
 void Put(float value, float& to) { to = value / 255.0f; }
 
-// Where the elements of an image lie in the tensor.
+// The places of an image's elements in the tensor.
 struct Steps {
   int64_t row, pixel, channel;
 };
@@ -71,7 +71,7 @@ void Resize(const Image& image, ImageSize size, const Steps& steps, T* to) {
   const Axis pixels = MakeAxis(image.size.width, size.width);
   const auto channels = static_cast<size_t>(image.channels);
   const size_t width = static_cast<size_t>(image.size.width) * channels;
-  // A row of the result that still has the width of the image.
+  // A row of the result, still in the width of the image.
   std::vector<float> wide(width);
   for (int64_t y = 0; y < size.height; ++y) {
     const Axis::Place& row = rows.places[static_cast<size_t>(y)];

@@ -8,8 +8,8 @@ namespace opstep {
 
 enum class ImageLayout { kHwc, kChw };
 
-// The image, resized to the tensor's height and width: uint8, or float32 from 0 to 1. Bilinear, and
-// where it becomes smaller all pixels count that an element stands for.
+// The image, resized to the tensor's height and width: uint8, or float32 from 0 to 1. Bilinear;
+// when it shrinks, an element averages all pixels that it covers.
 void PutImage(const Image& image, ImageLayout layout, Tensor& to);
 
 }  // namespace opstep

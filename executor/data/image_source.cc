@@ -22,7 +22,7 @@ bool IsImage(const std::string& name) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-// Names in the folder, sorted by their bytes, that are no hidden ones: of files or of folders.
+// Names in the folder that are not hidden, sorted by their bytes: of files or of folders.
 std::vector<std::string> NamesIn(const std::string& path, bool folders) {
   std::error_code error;
   std::vector<std::string> names;
@@ -69,7 +69,7 @@ void ImageOptions::Check() const {
   for (const std::string& name : classes) {
     const bool plain =
         !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
-    OPSTEP_CHECK(plain, "classes holds ", Quoted(name), ", which is no name of a sub-folder");
+    OPSTEP_CHECK(plain, "classes holds ", Quoted(name), ", which is not the name of a sub-folder");
     OPSTEP_CHECK(seen.insert(name).second, "classes holds ", Quoted(name), " twice");
   }
 }

@@ -15,16 +15,16 @@ struct ImageOptions {
   bool labels = true;
   // The sub-folders in the order of their labels; all of them by name when it is empty.
   std::vector<std::string> classes;
-  // 0: as they are, which must then be the same for all.
+  // 0: the size of the images, which must then be the same for all.
   int64_t height = 0;
   int64_t width = 0;
   int64_t channels = 3;
   DType dtype = DType::kFloat32;
   std::string layout = "chw";
-  // "skip" leaves out what cannot be decoded.
+  // "skip" leaves out images that cannot be decoded.
   std::string on_error = "fail";
 
-  // What is wrong with them, whatever is in the files.
+  // Checks the options, without the files.
   void Check() const;
 };
 
@@ -37,7 +37,7 @@ class ImageSource : public Source {
   const std::vector<SourceField>& fields() const override { return fields_; }
   void Restart(uint64_t pass) override;
   bool Next(SourceRecord& record) override;
-  // Decodes only when it must, to see what is left out.
+  // Decodes only when necessary, to find the images to leave out.
   uint64_t Skip(uint64_t count) override;
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   uint64_t left_out() const override { return left_out_; }

@@ -32,7 +32,7 @@ void CheckNames(const std::vector<std::string>& names) {
   std::set<std::string> seen;
   for (const std::string& name : names) {
     OPSTEP_CHECK(!name.empty(), "a field has an empty name");
-    OPSTEP_CHECK(seen.insert(name).second, "the field ", Quoted(name), " is there twice");
+    OPSTEP_CHECK(seen.insert(name).second, "the field ", Quoted(name), " occurs twice");
   }
 }
 

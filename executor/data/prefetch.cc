@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 
 }  // namespace
 
-// Shared with the thread, which may outlive the reader: data that never come must not keep a
-// program from ending.
+// Shared with the thread, which may outlive the reader: a program must be able to end when data
+// never arrive.
 struct PrefetchSource::Queue {
   std::mutex mutex;
   std::condition_variable changed;
@@ -61,7 +61,7 @@ PrefetchSource::PrefetchSource(std::shared_ptr<Source> from, int64_t depth)
 }
 
 PrefetchSource::~PrefetchSource() {
-  // Whoever waits for data that do not come is left to itself.
+  // A thread that waits for data that never arrive is abandoned.
   if (queue_ != nullptr) Stop(500ms);
 }
 
@@ -81,7 +81,7 @@ void PrefetchSource::Restart(uint64_t pass) {
 }
 
 uint64_t PrefetchSource::Skip(uint64_t count) {
-  // Before anything was read ahead the source itself may know a shorter way.
+  // Before anything was read ahead, the source itself may skip faster.
   return queue_ == nullptr ? from_->Skip(count) : Source::Skip(count);
 }
 

@@ -20,7 +20,7 @@ std::shared_ptr<const RecordChunk> RecordChunk::Make(const RecordSchema& schema,
   return bytes == 0 ? chunk : nullptr;
 }
 
-// `at` and `left` are what of the payload is still to be taken.
+// `at` and `left` are the unread part of the payload.
 bool RecordChunk::AddColumn(const VarType& type, char*& at, size_t& left) {
   Column column{type, nullptr, nullptr, {}};
   const auto open = static_cast<size_t>(record::OpenSizes(type.dims));

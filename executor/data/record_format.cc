@@ -61,7 +61,7 @@ class Cursor {
   bool good_ = true;
 };
 
-// Why a schema is none, or nothing.
+// Why a schema is not valid; empty when it is.
 std::string Problem(const RecordSchema& schema) {
   if (schema.empty()) return "a record needs one field or more";
   if (schema.size() > kMaxFields) return Cat("a record has at most ", kMaxFields, " fields");
@@ -71,7 +71,7 @@ std::string Problem(const RecordSchema& schema) {
     if (field.name.empty() || field.name.size() > kMaxName) {
       return Cat("a field's name has 1 to ", kMaxName, " bytes");
     }
-    if (!names.insert(field.name).second) return shown + " is there twice";
+    if (!names.insert(field.name).second) return shown + " occurs twice";
     if (field.type.dtype == DType::kNone || field.type.dtype > DType::kBool) {
       return shown + " has no dtype";
     }
@@ -183,7 +183,7 @@ std::optional<ChunkHeader> DecodeChunkHeader(const char* bytes) {
   if (data && (header.records == 0 || header.records > kMaxRecords)) return std::nullopt;
   if (header.codec > RecordCodec::kZlib || header.first > kMaxFirst) return std::nullopt;
   if (header.schema_bytes > kMaxSchema || header.raw_bytes > kMaxBytes) return std::nullopt;
-  // zlib makes data smaller by 1032 at most, and larger by a few bytes in a thousand.
+  // zlib shrinks data by a factor of 1032 at most, and grows it by a few bytes in a thousand.
   const bool plain = header.codec == RecordCodec::kNone;
   if (plain && header.stored_bytes != header.raw_bytes) return std::nullopt;
   if (header.raw_bytes > uint64_t{header.stored_bytes} * 1032) return std::nullopt;

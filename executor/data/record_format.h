@@ -28,14 +28,14 @@ inline constexpr std::string_view kMagic = "\x89OPSREC\n";
 inline constexpr std::string_view kSync = "\xf0op\xc5hunk";
 inline constexpr std::string_view kTail = "opsindex";
 inline constexpr uint32_t kVersion = 1;
-// What a chunk may hold: no file makes a reader take more memory than this.
+// The limits of a chunk: no file makes a reader take more memory than this.
 inline constexpr uint32_t kMaxBytes = 256u << 20;
 inline constexpr uint32_t kMaxRecords = 1u << 20;
 inline constexpr uint32_t kMaxSchema = 1u << 20;
 
 struct FileHeader {
-  // Drawn for each file and repeated in its chunks: a chunk of another file, which may lie in this
-  // one as somebody's data, is not taken for one of ours.
+  // Drawn for each file and repeated in its chunks: a chunk of another file, which may be stored as
+  // data in this one, is not mistaken for a chunk of this file.
   uint64_t id = 0;
   RecordSchema schema;
 };
@@ -62,10 +62,10 @@ struct ChunkHeader {
   uint64_t bytes() const { return kBytes + uint64_t{schema_bytes} + stored_bytes; }
 };
 std::string Encode(const ChunkHeader& header);
-// None unless all of it is as it should be.
+// Empty unless all of it is valid.
 std::optional<ChunkHeader> DecodeChunkHeader(const char* bytes);
 
-// Where a data chunk begins and which records it has.
+// The start of a data chunk and its records.
 struct Place {
   static constexpr size_t kBytes = 20;
   uint64_t offset = 0;
@@ -76,18 +76,18 @@ struct Place {
 std::string Encode(const std::vector<Place>& places);
 std::optional<std::vector<Place>> DecodePlaces(std::string_view bytes);
 
-// The last bytes of a whole file: where its index chunk begins.
+// The last bytes of a complete file: the start of its index chunk.
 inline constexpr size_t kTailBytes = 20;
 std::string EncodeTail(uint64_t index_offset);
 std::optional<uint64_t> DecodeTail(const char* bytes);
 
 std::string EncodeSchema(const RecordSchema& schema);
 std::optional<RecordSchema> DecodeSchema(std::string_view bytes);
-// An error unless the schema is one that a file may have; `what` begins its sentence.
+// An error unless a file may have this schema; `what` begins its sentence.
 void CheckSchema(const RecordSchema& schema, const std::string& what);
 
 uint32_t Sum(std::string_view bytes);
-// Parts of a payload begin at multiples of 8, so that elements can be read where they lie.
+// Parts of a payload begin at multiples of 8, so that elements can be read in place.
 inline constexpr size_t Padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 int OpenSizes(const Dims& dims);
 

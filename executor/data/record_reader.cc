@@ -97,7 +97,7 @@ bool RecordReader::ReadFileHeader() {
   return true;
 }
 
-// The way without a search: the last bytes say where the index is.
+// Without a search: the last bytes give the place of the index.
 bool RecordReader::ReadIndex() {
   if (file_.size() < record::kTailBytes) return false;
   char tail[record::kTailBytes];
@@ -141,7 +141,7 @@ bool RecordReader::ReadBody(const ChunkHeader& header, uint64_t offset, RecordSc
                             std::shared_ptr<void>& raw) const {
   if (file_.size() - offset < header.bytes()) return false;
   const size_t bytes = size_t{header.schema_bytes} + header.stored_bytes;
-  // The payload gets an aligned place of its own, so that plain ones need no copy.
+  // The payload gets its own aligned place, so that an uncompressed one needs no copy.
   std::string schema_bytes(header.schema_bytes, '\0');
   std::shared_ptr<void> stored = AllocateAligned(header.stored_bytes);
   file_.Read(offset + ChunkHeader::kBytes, schema_bytes.data(), schema_bytes.size());
@@ -174,7 +174,7 @@ std::shared_ptr<const RecordChunk> RecordReader::ReadChunk(const ChunkHeader& he
 }
 
 uint64_t RecordReader::FindSync(uint64_t from) const {
-  // Markers may lie close together, in damaged data even everywhere: the first look is a short one.
+  // Markers may lie close together, in damaged data even everywhere: the first read is short.
   size_t length = 4 << 10;
   constexpr size_t kLongest = 1 << 20;
   constexpr size_t kOverlap = record::kSync.size() - 1;
@@ -248,13 +248,13 @@ void RecordReader::Recover() {
     at = FindSync(at + 1);
   }
   loss.torn = !index;
-  // The index knows how many there were.
+  // The index knows the number of records.
   if (index) loss.chunks = index->size() > places.size() ? index->size() - places.size() : 0;
   loss.bytes = file_.size() - std::min(intact, file_.size());
   for (const Place& place : places) loss.records += place.records;
   loss.records = known - std::min(known, loss.records);
   if (!damaged && index) {
-    // Chunks that are gone without a trace.
+    // Chunks that are missing without a trace.
     const auto differs =
         std::mismatch(index->begin(), index->end(), places.begin(), places.end(),
                       [](const Place& was, const Place& is) { return was.first == is.first; });

@@ -14,7 +14,7 @@ namespace opstep {
 // Records that were written together, checked and unpacked.
 class RecordChunk {
  public:
-  // None when the payload is not what schema and count say.
+  // Empty when the payload does not match schema and count.
   static std::shared_ptr<const RecordChunk> Make(const RecordSchema& schema, uint64_t first,
                                                  uint32_t records, std::shared_ptr<void> raw,
                                                  size_t bytes);
@@ -23,7 +23,7 @@ class RecordChunk {
   uint32_t records() const { return records_; }
   size_t fields() const { return columns_.size(); }
   uint64_t end() const { return first_ + records_; }
-  // A field of the record that is i-th here. The tensor keeps the chunk's memory alive.
+  // A field of the i-th record of the chunk. The tensor keeps the chunk's memory alive.
   Tensor Value(uint32_t i, size_t field) const;
 
  private:
@@ -41,30 +41,30 @@ class RecordChunk {
   std::vector<Column> columns_;
 };
 
-// What of a record file cannot be read.
+// The unreadable parts of a record file.
 struct RecordLoss {
   uint64_t chunks = 0;   // damaged ones that were seen
-  uint64_t records = 0;  // as far as the numbers in the chunks around them tell
+  uint64_t records = 0;  // as far as the numbers in the neighbouring chunks show
   uint64_t bytes = 0;    // that belong to nothing intact
   bool torn = false;     // the index at the end is missing: records after the last chunk may be too
   bool operator==(const RecordLoss&) const = default;
   bool any() const { return *this != RecordLoss{}; }
 };
 
-// What damage does to whoever reads: an error, or what is intact is read and the loss counted.
+// The effect of damage on reading: an error, or the intact part is read and the loss counted.
 enum class Damage { kFail, kSkip };
 // Of "fail" and "skip".
 Damage DamageNamed(const std::string& name);
 
-// Reads a record file. Damage found when it is opened or read makes it search the whole file once
-// for what is intact; from then on loss() is exact. One thread at a time.
+// Reads a record file. When it finds damage, it searches the whole file once for intact parts; from
+// then on loss() is exact. One thread at a time.
 class RecordReader {
  public:
   RecordReader(const std::string& path, Damage damage);
 
   const std::string& path() const { return file_.path(); }
   const RecordSchema& schema() const { return schema_; }
-  // How many were written, as far as is known; lost ones keep their numbers.
+  // The number of written records, as far as known; lost ones keep their numbers.
   uint64_t records() const { return records_; }
   size_t chunks() const { return places_.size(); }
   // The chunk with the first record from `index` on that can be read; none at the end.
@@ -72,7 +72,7 @@ class RecordReader {
   const RecordLoss& loss() const { return loss_; }
   // "'train.rec' is damaged at byte 1234: …", when there is a loss.
   std::string DescribeLoss() const;
-  // Reads and checks everything; damage is no error here.
+  // Reads and checks everything; damage is not an error here.
   const RecordLoss& Verify();
 
  private:
@@ -90,7 +90,7 @@ class RecordReader {
   uint64_t FindSync(uint64_t from) const;
   void LearnSchema();
   void Recover();
-  // The error that damage is, unless it may be skipped.
+  // Throws the error for damage, unless it may be skipped.
   void CheckWhole() const;
 
   const InputFile file_;

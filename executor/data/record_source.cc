@@ -1,4 +1,4 @@
-// RecordFileSource, and what it left out because of damage.
+// RecordFileSource, and the records left out because of damage.
 #include "data/record_source.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ uint64_t RecordFileSource::Skip(uint64_t count) {
   uint64_t skipped = 0;
   SourceRecord record;
   while (skipped < count && Next(record)) {
-    // The rest of the chunk need not be looked at.
+    // The rest of the chunk need not be checked.
     const uint64_t more = std::min(count - ++skipped, chunk_->end() - next_);
     skipped += more;
     next_ += more;

@@ -11,11 +11,11 @@
 
 namespace opstep {
 
-// What sources have left out in this process because it is damaged, by file.
+// The damaged parts that sources have left out in this process, by file.
 std::map<std::string, RecordLoss> RecordsLeftOut();
 
-// The records of record files with the same fields, one file after the other. Damage is an error;
-// or what is damaged is left out, counted and told once on the error output.
+// The records of record files with the same fields, one file after the other. Damage is an error,
+// or the damaged part is left out, counted and reported once on the error output.
 class RecordFileSource final : public Source {
  public:
   RecordFileSource(const std::vector<std::string>& paths, Damage damage);
@@ -27,7 +27,7 @@ class RecordFileSource final : public Source {
   uint64_t left_out() const override;
 
  private:
-  // Counts what was found to be damaged.
+  // Counts the damage found.
   void Tell(const RecordReader& file) const;
 
   std::vector<std::unique_ptr<RecordReader>> files_;

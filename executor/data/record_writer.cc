@@ -140,7 +140,7 @@ void RecordWriter::WriteChunk(record::ChunkHeader header, std::string_view raw) 
     body.resize(schema_bytes_.size() + packed);
     header.codec = RecordCodec::kZlib;
   }
-  // What does not become smaller is stored as it is.
+  // A chunk that does not become smaller is stored as it is.
   if (header.codec == RecordCodec::kNone || body.size() - schema_bytes_.size() >= raw.size()) {
     header.codec = RecordCodec::kNone;
     body.resize(schema_bytes_.size());

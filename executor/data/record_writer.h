@@ -10,7 +10,7 @@
 
 namespace opstep {
 
-// Writes a record file, which appears under its name when it is closed and not before.
+// Writes a record file, which gets its name only when it is closed.
 class RecordWriter {
  public:
   struct Options {
@@ -24,15 +24,15 @@ class RecordWriter {
   uint64_t records() const { return first_ + pending_; }
   // A tensor for each field, in the schema's order.
   void Write(std::span<const Tensor> values);
-  // The same with one more dimension in front: as many records as that says.
+  // The same with one more dimension in front: the number of records.
   void WriteBatch(std::span<const Tensor> batch);
-  // Ends the chunk here: a smaller part is lost when the file is damaged behind it.
+  // Ends the chunk here: less is lost when the file is damaged after it.
   void Flush();
-  // Writes the index and gives the file its name. Without it nothing stays.
+  // Writes the index and gives the file its name. Without it no file remains.
   void Close();
 
  private:
-  // What the records of the chunk have in one field.
+  // The values of the chunk's records in one field.
   struct Column {
     std::string sizes;
     std::string data;

@@ -125,8 +125,8 @@ void ShuffleSource::Restart(uint64_t pass) {
   state_ = (seed_ + 1) * 0x9e3779b97f4a7c15ull + pass * 0xd1b54a32d192ed03ull;
 }
 
-// A number below `bound`, each as likely as any other (splitmix64, and the few numbers that would
-// make some likelier are drawn again).
+// A uniform number below `bound` (splitmix64; the few numbers that would cause a bias are drawn
+// again).
 uint64_t ShuffleSource::Below(uint64_t bound) {
   while (true) {
     uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);

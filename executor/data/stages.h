@@ -11,8 +11,8 @@ namespace opstep {
 
 // Sources made of another source, which they own.
 
-// Records put together. A field of which the first size differs from record to record is given as
-// three values (see SourceRecord); all others must be alike within a batch.
+// Records put together. A field whose first size differs from record to record is given as three
+// values (see SourceRecord); all other fields must have one shape within a batch.
 class BatchSource final : public Source {
  public:
   // With `drop_last`, records that do not fill a batch at the end of a pass are left out.
@@ -55,7 +55,7 @@ class ShuffleSource final : public Source {
   std::vector<SourceRecord> buffer_;
 };
 
-// Passes one after the other as one pass; `times` 0 for ever.
+// Passes one after the other as one pass; `times` 0: forever.
 class RepeatSource final : public Source {
  public:
   RepeatSource(std::shared_ptr<Source> from, int64_t times);
@@ -73,9 +73,8 @@ class RepeatSource final : public Source {
   bool any_ = false;  // the pass has had a record
 };
 
-// Reads ahead on a thread of its own, which calls nothing but the source that it reads from and
-// waits only for room in the queue. It ends with this object, or when the source lets it. `depth`
-// records wait at most.
+// Reads ahead on its own thread, which calls only its source and waits only for room in the queue.
+// It ends with this object, or when the source returns. At most `depth` records wait.
 class PrefetchSource final : public Source {
  public:
   PrefetchSource(std::shared_ptr<Source> from, int64_t depth);
@@ -89,7 +88,7 @@ class PrefetchSource final : public Source {
 
  private:
   struct Queue;
-  // Asks the thread to end; did it?
+  // Asks the thread to end; has it ended?
   bool Stop(std::chrono::milliseconds patience);
 
   const std::shared_ptr<Source> from_;

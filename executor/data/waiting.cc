@@ -1,4 +1,4 @@
-// The calls that a waiting source makes, for this thread and for others.
+// The functions that a waiting source calls, for this thread and for others.
 #include "data/waiting.h"
 
 #include <atomic>

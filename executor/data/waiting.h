@@ -1,16 +1,16 @@
-// WaitPoll: what a source calls while it waits.
+// WaitPoll: the function that a source calls while it waits.
 #pragma once
 
 namespace opstep {
 
-// What a source that waits, or reads for long, calls now and then on the thread that asked for
-// data; it may throw to end that.
+// A source that waits or reads for long calls it now and then on the thread that asked for data; it
+// may throw to end that.
 struct WaitPoll {
   void (*call)(void* context) = nullptr;
   void* context = nullptr;
 };
 
-// For this thread; gives what was set before.
+// For this thread; returns the previous function.
 WaitPoll SetWaitPoll(WaitPoll poll);
 // For threads that have set none.
 void SetDefaultWaitPoll(void (*poll)());

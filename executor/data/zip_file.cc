@@ -21,7 +21,7 @@ constexpr size_t kEndBytes = 22;
 constexpr size_t kEnd64Bytes = 56;
 constexpr size_t kLocator64Bytes = 20;
 constexpr uint64_t kMaxComment = 0xffff;
-// A name and a few numbers for each member: more is no directory of arrays.
+// A name and a few numbers for each member: a larger directory does not hold arrays.
 constexpr uint64_t kMaxDirectory = 64 << 20;
 
 constexpr uint16_t kEncrypted = 1;
@@ -43,7 +43,7 @@ uint16_t Number16(std::string_view b, size_t at) { return static_cast<uint16_t>(
 uint32_t Number32(std::string_view b, size_t at) { return static_cast<uint32_t>(Number(b, at, 4)); }
 uint64_t Number64(std::string_view b, size_t at) { return Number(b, at, 8); }
 
-// The sizes and the offset that did not fit into 32 bits stand in an extra part, in this order.
+// The sizes and the offset that did not fit into 32 bits are in an extra part, in this order.
 bool Widen(std::string_view extra, ZipFile::Member& member) {
   uint64_t* const wide[] = {&member.size, &member.stored, &member.offset};
   const auto open = [](const uint64_t* value) { return *value == 0xffffffff; };
@@ -121,7 +121,7 @@ void ZipFile::ReadDirectory(uint64_t offset, uint64_t bytes, uint64_t count) {
   std::set<std::string, std::less<>> names;
   while (!directory.empty()) {
     members_.push_back(ParseMember(directory));
-    if (!names.insert(members_.back().name).second) Bad("a member's name is there twice");
+    if (!names.insert(members_.back().name).second) Bad("a member's name occurs twice");
   }
   if (members_.size() != count) Bad("its directory is damaged");
 }
@@ -171,7 +171,7 @@ ZipReader::ZipReader(const ZipFile& zip, const ZipFile::Member& member)
   OPSTEP_CHECK(Number32(header, 0) == kMemberHeader, what_, " is damaged: it has no header");
   at_ = member.offset + kMemberHeaderBytes + Number16(header, 26) + Number16(header, 28);
   OPSTEP_CHECK(at_ <= size && member.stored <= size - at_, what_, " lies outside of the file");
-  // Who believes the size takes memory for it.
+  // A caller allocates memory for this size.
   const bool possible = member.method == kStored ? member.size == member.stored
                                                  : member.size / kMostDeflated <= member.stored;
   OPSTEP_CHECK(possible, what_, " cannot have ", member.size, " bytes in ", member.stored);
@@ -201,7 +201,7 @@ void ZipReader::Read(void* to, size_t bytes) {
   sum_ = static_cast<uint32_t>(crc32_z(sum_, static_cast<const Bytef*>(to), bytes));
   done_ += bytes;
   OPSTEP_CHECK(done_ < member_.size || sum_ == member_.sum, what_,
-               " is damaged: its checksum is another one");
+               " is damaged: its checksum differs");
 }
 
 void ZipReader::Inflate(void* to, size_t bytes) {

@@ -1,4 +1,4 @@
-// ZipFile and ZipReader: zip archives, read with distrust.
+// ZipFile and ZipReader: zip archives, with checks against damaged files.
 #pragma once
 
 #include <zlib.h>
@@ -12,8 +12,8 @@
 
 namespace opstep {
 
-// A zip archive as its directory describes it, zip64 too, read with distrust: every place and size
-// is checked against the file before it is used. Errors name the file.
+// A zip archive as its directory describes it, also zip64: every place and size is checked against
+// the file before it is used. Errors name the file.
 class ZipFile {
  public:
   struct Member {
@@ -21,7 +21,7 @@ class ZipFile {
     uint64_t size = 0;    // unpacked
     uint64_t stored = 0;  // in the file
     uint64_t offset = 0;  // of its own header
-    uint32_t sum = 0;     // CRC-32 of what is unpacked
+    uint32_t sum = 0;     // CRC-32 of the unpacked data
     uint16_t method = 0;
     uint16_t flags = 0;
   };
@@ -29,7 +29,7 @@ class ZipFile {
   explicit ZipFile(const std::string& path);
 
   const InputFile& file() const { return file_; }
-  // In the directory's order; no name comes twice.
+  // In the directory's order; names are unique.
   const std::vector<Member>& members() const { return members_; }
   // Null when there is none of that name.
   const Member* Find(std::string_view name) const;
@@ -52,8 +52,8 @@ class ZipReader {
 
   // "member 'x.npy' of 'a.npz'": begins error sentences.
   const std::string& what() const { return what_; }
-  // The next bytes; the checksum is looked at with the last one. The caller asks for no more than
-  // the member's size in all.
+  // The next bytes; the last one also checks the checksum. The caller asks for no more than the
+  // member's size in all.
   void Read(void* to, size_t bytes);
 
  private:

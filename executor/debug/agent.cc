@@ -1,4 +1,4 @@
-// The agent of this process: which session it has, and the doors to it that the bindings use.
+// The agent of this process: its session, and the functions of the bindings.
 #include "debug/agent.h"
 
 #include <atomic>
@@ -18,9 +18,9 @@ struct Agent {
   std::mutex mutex;
   std::shared_ptr<Session> session;
   std::shared_ptr<Taps> taps;  // of all sessions
-  // What the program itself said last; it holds for those who ring, too.
+  // The options that the program gave last; they also hold for a server that rings.
   std::optional<AgentOptions> told;
-  // The wire's library was used in this process, or in the one that it was forked from.
+  // gRPC was used in this process or in its parent.
   bool used = false;
   bool forked = false;
 };
@@ -59,7 +59,7 @@ std::shared_ptr<Session> Replace(Agent& agent, AgentOptions options) {
   static const int registered = std::atexit(DebugDisconnect);
   (void)registered;
   agent.used = true;
-  // Taps that are set stay, as far as the new limits allow them.
+  // Taps stay set where the new limits allow them.
   if (!agent.taps || !agent.taps->any()) {
     agent.taps = std::make_shared<Taps>(options.taps);
   } else {
@@ -86,7 +86,7 @@ void DebugConnect(AgentOptions options) {
 
 void DebugRing(const std::string& address, const AgentOptions& options) {
   Agent& agent = *the_agent;
-  OPSTEP_CHECK(address.rfind("unix:/", 0) == 0, "a ring names a unix socket to dial, unix:/path");
+  OPSTEP_CHECK(address.rfind("unix:/", 0) == 0, "a ring gives the unix socket to dial: unix:/path");
   std::lock_guard connecting(agent.connecting);
   if (const auto session = Current(agent)) {
     const AgentState state = session->state();

@@ -1,4 +1,4 @@
-// The debugger's foot in this process, as the bindings use it.
+// The debug agent of this process, as the bindings use it.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 
 namespace opstep {
 
-// The agent dials out to a debug server and, while one is attached, is the process's Hook. There is
-// one at the most.
+// The agent dials out to a debug server and, while one is attached, is the process's Hook. A
+// process has at most one.
 
 struct AgentOptions {
-  // "unix:/path" or "host:port"; empty: only servers that ring are dialled.
+  // "unix:/path" or "host:port"; empty: only servers that ring the doorbell are dialled.
   std::string address;
   std::string token;              // empty: none
   std::string root_certificates;  // PEM; empty: no TLS
   std::string policy = "full";    // or "observe", "log-only"
-  // The first run waits so long for the server, once.
+  // How long the first run waits for the server, once.
   double wait_seconds = 0.2;
-  // A thread that is stopped when the server goes away waits for the next one instead of going on.
+  // A thread that is stopped when the server goes away waits for the next server.
   bool wait_on_disconnect = false;
-  // No stop lasts longer; 0 = no limit.
+  // The longest time of a stop; 0 = no limit.
   double max_pause_seconds = 0;
   TapLimits taps;
   std::vector<std::string> argv;
@@ -41,22 +41,22 @@ void DebugDisconnect();
 struct AgentState {
   bool wanted = false;    // there is an agent, and it has not given up
   bool attached = false;  // somebody debugs this process
-  std::string server;     // that it is connected to; empty when there is none
+  std::string server;     // the connected server; empty when there is none
   std::string refused;    // why it gave up
-  std::string policy;     // that the program itself chose; empty when it did not
+  std::string policy;     // chosen by the program; empty when it did not choose
 };
 AgentState DebugState();
 
 // A server at this unix socket wants to be dialled; `options` are used when there is no agent yet.
-// Throws when another one is connected.
+// Throws when another server is connected.
 void DebugRing(const std::string& address, const AgentOptions& options);
 
 // In a forked child, where the agent's threads do not exist: leaves the server to the parent. The
 // child can be debugged only when its parent never was: gRPC does not live on in a child.
 void DebugForgetAfterFork();
 
-// Has the server that is connected set a tap: the JSON of one in taps.toml. Waits for its uid, no
-// longer than this; without Python's lock. Throws when it cannot be set.
+// Asks the connected server to set a tap, given as the JSON of a tap in taps.toml. Waits for its
+// uid at most this long; without Python's lock. Throws when it cannot be set.
 std::string DebugRequestTap(const std::string& text, double seconds);
 // All taps of this process; none when it never had a server.
 proto::TapStatuses DebugListTaps();
@@ -65,19 +65,20 @@ void DebugDropTap(const std::string& uid, const std::string& who);
 // Reads the Python frames of the calling thread, innermost first. Called on a thread that stops.
 using PythonStack = std::vector<SourceFrame> (*)();
 void SetPythonStack(PythonStack read);
-// Reads what one of those frames calls variables and, when asked for, values of imperative mode.
+// Reads the names in one of those frames that hold variables and, on request, values of imperative
+// mode.
 struct PythonFrame {
   SourceFrame at;
   std::vector<PythonName> names;
 };
 using PythonNamesReader = PythonFrame (*)(size_t frame, bool values);
 void SetPythonNames(PythonNamesReader read);
-// May a variable of the one program be found by its name in the other, which was made from it?
+// Can a variable of one program be found by its name in the other, which was made from it?
 using SameModel = bool (*)(uint32_t program, uint32_t other);
 void SetSameModel(SameModel same);
 bool IsSameModel(uint32_t program, uint32_t other);
-// The calls that an op of imperative mode was started by, outermost first; empty for other runs.
-// Called on the thread that runs it.
+// The calls that started an op of imperative mode, outermost first; empty for other runs. Called on
+// the thread that runs it.
 using RunCallsReader = const MadeBy& (*)();
 void SetRunCalls(RunCallsReader read);
 

@@ -1,4 +1,4 @@
-// What a debugger may do in this process, whatever a server asks for: the one place that says so.
+// The rules for debuggers in this process: the one place that decides what a server may do.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace opstep {
 std::string Forbidden(proto::Policy policy, const proto::Command& command);
 // May a thread stop at all?
 bool MayStop(proto::Policy policy);
-// Takes those away that the policy forbids, and says of each why it is not bound.
+// Removes those that the policy forbids, and says why each is not bound.
 std::vector<proto::BreakpointStatus> KeepPermitted(proto::Policy policy,
                                                    proto::SetBreakpoints* wanted);
 

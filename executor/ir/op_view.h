@@ -10,8 +10,8 @@
 
 namespace opstep {
 
-// Typed reading of an OpDesc. Attributes that are read must be there: defaults are filled in when
-// an op is made, and `verify` checks.
+// Typed reading of an OpDesc. Attributes that are read must exist: defaults are filled in when an
+// op is made, and `verify` checks.
 class OpView {
  public:
   explicit OpView(const proto::OpDesc& desc) : desc_(&desc) {}

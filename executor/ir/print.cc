@@ -17,7 +17,7 @@ std::string Number(double value) {
 
 template <typename Values, typename Format>
 std::string List(const Values& values, Format format) {
-  // Long lists would push the rest of the line out of sight.
+  // Long lists would hide the rest of the line.
   constexpr int kShown = 8;
   std::string text = "[";
   for (int i = 0; i < values.size(); ++i) {

@@ -20,7 +20,7 @@ struct Listing {
 
 Listing Print(const Program& program);
 
-// "float32[?, 8]", or what a reader gives: "reader of x float32[8], y int64[1]".
+// "float32[?, 8]", or the fields of a reader: "reader of x float32[8], y int64[1]".
 std::string TypeText(const proto::VarDesc& var);
 
 }  // namespace opstep

@@ -38,7 +38,7 @@ Program::Program(std::string name) : Program() {
 
 std::shared_ptr<Program> Program::Parse(std::string_view bytes, SchemaLookup schemas) {
   std::shared_ptr<Program> program(new Program());
-  // protobuf would write lines of its own to stderr beside our sentence.
+  // protobuf would write its own lines to stderr beside our sentence.
   const google::protobuf::LogSilencer silencer;
   const bool parsed = bytes.size() <= static_cast<size_t>(INT32_MAX) &&
                       program->desc_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
@@ -191,7 +191,7 @@ uint32_t Program::InternFrame(const SourceFrame& frame) {
   return it->second;
 }
 
-// Those that are missing: functions without a name of their own may share a line.
+// Adds the missing names: unnamed functions may share a line.
 void Program::AddStrings(const std::vector<std::string>& texts, Indexes& to) {
   for (const std::string& text : texts) {
     const uint32_t index = InternString(text);

@@ -23,8 +23,8 @@ struct SourceFrame {
   std::vector<std::string> locals = {}, globals = {};
 };
 
-// A name in Python code that came to hold a variable, or none of the program's: then `variable` is
-// empty.
+// A name in Python code that now holds a variable, or none of the program's variables: then
+// `variable` is empty.
 struct NamedVariable {
   std::string name;
   std::string variable;
@@ -52,16 +52,16 @@ class Program {
   uint32_t id() const { return id_; }
   // Rises with every change.
   uint32_t version() const { return version_; }
-  // Whose the values of its persistable variables are in scopes; 0 = nobody's. Programs of one
-  // model have the same owner, and a variable may have another one than its program.
+  // The owner of the values of its persistable variables in scopes; 0 = nobody. Programs of one
+  // model have the same owner, and a variable's owner may differ from its program's.
   static constexpr uint64_t kOfProgram = UINT64_MAX;
   uint64_t owner() const { return owner_.load(std::memory_order_relaxed); }
   void set_owner(uint64_t owner) { owner_.store(owner, std::memory_order_relaxed); }
   uint64_t OwnerOf(const std::string& name) const;
   void SetOwnerOf(const std::string& name, uint64_t owner);
-  // Rises when ops were taken back.
+  // Rises when ops were removed again.
   uint32_t restored() const { return restored_; }
-  // The version for which the names of the running Python code were noted last.
+  // The version for which the names of the running Python code were last recorded.
   uint32_t& names_noted() { return names_noted_; }
   // How often it has run.
   std::atomic<uint64_t>& runs() const { return runs_; }
@@ -70,11 +70,11 @@ class Program {
   const proto::BlockDesc& block(int i) const { return desc_.blocks(i); }
   int CreateBlock(int parent);
 
-  // In the block itself / also in the blocks around it; nullptr when there is none.
+  // In the block itself / also in its enclosing blocks; nullptr when there is none.
   const proto::VarDesc* FindVarHere(int block, std::string_view name) const;
   const proto::VarDesc* FindVar(int block, std::string_view name) const;
   proto::VarDesc* MutableVar(int block, std::string_view name);
-  // A name that the block has already gives the variable that is there.
+  // A name that the block already has gives the existing variable.
   proto::VarDesc& CreateVar(int block, proto::VarDesc var);
 
   // Gives the op its id. position -1 = at the end.
@@ -82,7 +82,7 @@ class Program {
   const proto::OpDesc* FindOp(uint32_t id, int* block = nullptr) const;
   proto::OpDesc* MutableOp(uint32_t id);
 
-  // `prefix`, or with a number behind it when an op has that name already.
+  // `prefix`, with a number appended when an op already has that name.
   std::string UniqueOpName(const std::string& prefix) const;
   bool HasOpName(const std::string& name) const { return op_names_.count(name) != 0; }
 
@@ -119,12 +119,12 @@ class Program {
   std::unordered_map<uint64_t, uint32_t> frames_;
 };
 
-// A call or a visit is known by the first op that was made in it, and the place of its frame in
-// that op's stack.
+// A call or a visit is identified by the first op that was made in it, and the place of its frame
+// in that op's stack.
 constexpr uint32_t kMostFrames = 128;
 constexpr uint32_t CallNumber(uint32_t op, uint32_t frame) { return op * kMostFrames + frame; }
 constexpr uint32_t FirstOpOf(uint32_t call) { return call / kMostFrames; }
-// Gives an op the lines, calls and visits of another one of the same program.
+// Gives an op the lines, calls and visits of another op of the same program.
 void CopyMadeBy(const proto::OpDesc& from, proto::OpDesc& to);
 VarType TypeOf(const proto::VarDesc& var);
 void SetType(proto::VarDesc& var, const VarType& type);

@@ -18,7 +18,7 @@ const T* FindNamed(const std::vector<T>& items, std::string_view name) {
   return nullptr;
 }
 
-// Letters to put in, leave out, change or swap with their neighbour: "rleu" is 1 from "relu".
+// Letters to insert, remove, change or swap with their neighbour: "rleu" is 1 from "relu".
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, last, row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -110,7 +110,7 @@ std::string_view NameOf(AttrType type) {
 
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  // Nobody typed that, and comparing it would take long.
+  // Nobody typed such a long name, and comparing it would take long.
   if (name.size() > kLongestName) return best;
   // Names further away than a third of their length are no help.
   size_t best_distance = std::max<size_t>(name.size() / 3, 1) + 1;

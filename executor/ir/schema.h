@@ -1,4 +1,4 @@
-// OpSchema: what an op type takes and gives, as plain data.
+// OpSchema: the slots and attributes of an op type, as plain data.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace opstep {
 
-// What an op type takes and gives: plain data, filled in by the op's own file.
+// The slots and attributes of an op type: plain data, filled in by the op's own file.
 
 struct SlotSchema {
   std::string name;
@@ -19,19 +19,19 @@ struct SlotSchema {
   bool optional = false;
   // Any number of variables.
   bool variadic = false;
-  // Input: only its shape is read, so its memory may have gone.
+  // Input: only its shape is read, so its memory may already be released.
   bool shape_only = false;
   // Output: the input slot whose memory it may take over (element i depends on element i only).
   std::string inplace_of;
-  // … and gives its elements as they are, when there are as many.
+  // … and passes its elements on unchanged, when the number of elements is the same.
   bool unchanged = false;
   // The attribute with the block whose variables these are, for an op that hands values to its
   // block (outputs) and takes results from it (inputs); empty: of the op's own block.
   std::string of_block;
-  // Input: what the op's blocks read or write of the blocks around them. Output: what they write.
+  // Input: outer variables that the op's blocks read or write. Output: those that they write.
   // Filled in when the op is made.
   bool captures = false;
-  // What kind of variable it takes.
+  // The kind of variable that it takes.
   proto::VarKind kind = proto::TENSOR;
 };
 
@@ -69,7 +69,7 @@ struct OpSchema {
   const AttrSchema* FindAttr(std::string_view name) const;
 };
 
-// The type of an attribute's value, or nothing when it is empty.
+// The type of an attribute's value; empty for an empty value.
 std::optional<AttrType> TypeOf(const proto::Attr& attr);
 std::string_view NameOf(AttrType type);
 

@@ -69,7 +69,7 @@ class Verifier {
 
   void BlockVars(const proto::BlockDesc& block) {
     if (block_ > 0) {
-      // A parent comes before its children: so there is no cycle.
+      // A parent comes before its children, so there is no cycle.
       Require(block.parent() >= 0 && block.parent() < block_, "block-tree", "its parent ",
               block.parent(), " is not an earlier block");
       depth_[block_] = depth_[block.parent()] + 1;
@@ -82,7 +82,7 @@ class Verifier {
                            [](unsigned char c) { return c < ' '; }),
               "var-name", "a variable's name holds a control character");
       Require(vars_[block_].emplace(var.name(), &var).second, "var-name", "variable '", var.name(),
-              "' is there twice");
+              "' occurs twice");
       Require(proto::VarKind_IsValid(var.kind()) && var.kind() != proto::VAR_KIND_UNSPECIFIED,
               "var-kind", "variable '", var.name(), "' is of no known kind");
       Require(proto::DataType_IsValid(var.dtype()) && var.dtype() != proto::DATA_TYPE_UNSPECIFIED,
@@ -93,20 +93,20 @@ class Verifier {
         Require(size >= -1, "var-dims", "variable '", var.name(), "' has a size of ", size);
       }
       Require(var.kind() == proto::TENSOR || !var.persistable(), "var-kind", "variable '",
-              var.name(), "' is no tensor and cannot outlast a run");
+              var.name(), "' is not a tensor and cannot outlast a run");
       std::set<std::string> attrs;
       for (const proto::Attr& attr : var.attrs()) {
         Require(var.parameter() && attr.value_case() == proto::Attr::kF &&
                     attrs.insert(attr.name()).second,
                 "var-attr", "attribute '", attr.name(), "' of variable '", var.name(),
-                "' is no number of a parameter or there twice");
+                "' is not a number of a parameter, or is given twice");
       }
       Require(!var.parameter() || (block_ == 0 && var.persistable()), "parameter-global",
               "parameter '", var.name(), "' must be a persistable variable of block 0");
     }
   }
 
-  // What a ragged variable says of its sequences.
+  // The sequences of a ragged variable.
   void Sequences(const proto::VarDesc& var) const {
     Require(var.lod_size() <= kMaxLevels, "var-lod", "variable '", var.name(), "' has ",
             var.lod_size(), " levels of sequences, more than ", kMaxLevels);
@@ -118,7 +118,7 @@ class Verifier {
         Require(found != nullptr && found->kind() == proto::TENSOR &&
                     found->dtype() == proto::INT64 && found->dims_size() == 1,
                 "var-lod", "the sequences of variable '", var.name(), "' are said to be in '", name,
-                "', which is no int64[?]");
+                "', which is not int64[?]");
       }
     }
   }
@@ -162,7 +162,7 @@ class Verifier {
                                        [&](const SlotSchema& s) { return s.name == slot.name(); });
       Require(schema != schemas.end(), "slot-name", "it has no ", side, " '", slot.name(), "'");
       Require(seen.insert(slot.name()).second, "slot-name", side, " '", slot.name(),
-              "' is there twice");
+              "' occurs twice");
       Require(schema->variadic || slot.vars_size() == 1, "slot-count", side, " '", slot.name(),
               "' takes one variable, not ", slot.vars_size());
       const int home = schema->of_block.empty() ? block_ : OpView(op).Block(schema->of_block);
@@ -190,13 +190,13 @@ class Verifier {
     for (const proto::Attr& attr : op.attrs()) {
       const AttrSchema* known = schema.FindAttr(attr.name());
       Require(known != nullptr && seen.insert(attr.name()).second, "attr-name", "attribute '",
-              attr.name(), "' is unknown or there twice");
+              attr.name(), "' is unknown or given twice");
       Require(TypeOf(attr) == known->type, "attr-type", "attribute '", attr.name(),
               "' must be of type ", NameOf(known->type));
       if (attr.value_case() == proto::Attr::kBlock) Owned(op, attr.name(), attr.block());
       for (const int64_t block : attr.blocks().values()) Owned(op, attr.name(), block);
       if (attr.value_case() == proto::Attr::kDtype) {
-        // An attribute whose default is no dtype takes it over from an input.
+        // An attribute without a default dtype takes the dtype of an input.
         const bool given =
             attr.dtype() != proto::DATA_TYPE_UNSPECIFIED ||
             (known->default_value && known->default_value->dtype() == proto::DATA_TYPE_UNSPECIFIED);
@@ -219,7 +219,7 @@ class Verifier {
     BlockWrites(op, static_cast<int>(block));
   }
 
-  // Whoever looks at the op alone must see all that it changes.
+  // A reader of the op alone must see all that it changes.
   void BlockWrites(const proto::OpDesc& op, int body) const {
     std::set<std::string> told;
     for (const proto::Slot& slot : op.outputs())
@@ -250,7 +250,7 @@ class Verifier {
     good = good &&
            !__builtin_mul_overflow(elements, SizeOf(static_cast<DType>(t.dtype())), &bytes) &&
            bytes == static_cast<int64_t>(t.data().size());
-    // Another byte than 0 and 1 would be no bool.
+    // A byte other than 0 and 1 is not a bool.
     const bool bools = t.dtype() == proto::BOOL;
     good = good && (!bools || std::all_of(t.data().begin(), t.data().end(),
                                           [](char byte) { return byte == 0 || byte == 1; }));

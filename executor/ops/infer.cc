@@ -55,8 +55,8 @@ bool Agree(const VarType& a, const VarType& b, bool exact) {
   return true;
 }
 
-// The variables of a gradient op by their slots, with those that its outputs stand for: the
-// gradient of a variable is of its type.
+// The variables of a gradient op by their slots, with the variables of its outputs: a gradient has
+// the type of its variable.
 class GradientTypes {
  public:
   GradientTypes(const proto::OpDesc& op, const std::vector<VarType>& inputs,
@@ -66,7 +66,7 @@ class GradientTypes {
     for (size_t i = 0; i < out.size(); ++i) types_[out[i].slot->name].push_back(outputs[i]);
   }
 
-  // Of the slot itself, or of its gradient; null when neither is there.
+  // Of the slot itself, or of its gradient; null when both are missing.
   const std::vector<VarType>* Find(const std::string& slot) const {
     for (const std::string& name : {slot, "d" + slot}) {
       const auto it = types_.find(name);
@@ -76,7 +76,7 @@ class GradientTypes {
     return nullptr;
   }
 
-  // How many variables a list holds, given or not.
+  // The number of variables in a list, given or not.
   size_t Count(const std::string& slot) const {
     size_t count = 0;
     for (const std::string& name : {slot, "d" + slot}) {
@@ -103,7 +103,7 @@ class GradientTypes {
   std::unordered_map<std::string, std::vector<VarType>> types_;
 };
 
-// A gradient op must fit its forward op: kernels rely on it, and a file may hold anything.
+// A gradient op must fit its forward op: kernels rely on it, and a file may contain anything.
 void CheckGradient(const proto::OpDesc& op, const std::vector<VarType>& inputs,
                    const std::vector<VarType>& outputs) {
   constexpr std::string_view kEnding = "_grad";
@@ -130,7 +130,7 @@ void CheckGradient(const proto::OpDesc& op, const std::vector<VarType>& inputs,
       given.emplace_back();
     }
   }
-  // Attributes that the gradient does not have change nothing but how the sizes are written.
+  // Attributes that the gradient does not have change only the sizes.
   bool exact = true;
   for (const AttrSchema& attr : forward->schema.attrs) {
     const proto::Attr* found = OpView(op).FindAttr(attr.name);
@@ -151,7 +151,7 @@ void CheckGradient(const proto::OpDesc& op, const std::vector<VarType>& inputs,
     forward->shape(context);
   } catch (const Error&) {
     if (exact) throw;
-    // Such an op only changes how the sizes are written.
+    // Such an op changes only the sizes.
     for (int i = 0; i < context.n_out(); ++i) context.set_out(i, given[0]);
   }
   const std::vector<Arg> args = OutputArgs(desc, 0);
@@ -187,9 +187,9 @@ std::vector<VarType> InferTypes(const proto::OpDesc& op, const std::vector<VarTy
   for (const VarType& type : context.outs()) {
     for (const int64_t size : type.dims) {
       OPSTEP_CHECK(size >= -1, "a result would have a size of ", size,
-                   ": an attribute asks for what is not possible");
+                   ": an attribute has an impossible value");
     }
-    if (type.dims.known()) Tensor{type};  // says if it is too large
+    if (type.dims.known()) Tensor{type};  // throws if it is too large
   }
   CheckGradient(op, inputs, context.outs());
   return context.outs();

@@ -14,7 +14,7 @@ namespace opstep {
 std::vector<std::string> FlatInputs(const proto::OpDesc& op);
 std::vector<std::string> FlatOutputs(const proto::OpDesc& op);
 
-// One of them with its slot and the block in which its name is looked up.
+// A variable with its slot and the block in which its name is looked up.
 struct Arg {
   std::string name;
   const SlotSchema* slot;
@@ -27,7 +27,7 @@ std::vector<Arg> InputArgs(const proto::OpDesc& op, int block);
 std::vector<Arg> OutputArgs(const proto::OpDesc& op, int block);
 
 // The types of an op's outputs, in that order, from those of its inputs: its shape rule. `values`
-// are those of inputs that are known already.
+// are the inputs that are already known.
 std::vector<VarType> InferTypes(const proto::OpDesc& op, const std::vector<VarType>& inputs,
                                 const std::vector<const Tensor*>& values = {});
 

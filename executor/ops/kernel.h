@@ -1,4 +1,4 @@
-// What a kernel sees: its context, the blocks it may run, and how a plan prepares it.
+// The interface of kernels: context, blocks that they may run, and preparation by a plan.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace opstep {
 class KernelContext;
 using KernelFn = void (*)(KernelContext&);
 
-// A block that runs apart from the run that it stands in, in memory of its own, on any one thread
-// at a time.
+// A block that runs separately from the run around it, in its own memory, on one thread at a time.
 class DetachedBlock {
  public:
   virtual ~DetachedBlock() = default;
-  // Values for the variables that it was detached with; gives the results, which own their memory.
+  // Values for the variables that it was detached with; returns the results, which own their
+  // memory.
   virtual std::vector<Tensor> Run(const std::vector<Tensor>& values) = 0;
 };
 
@@ -28,22 +28,21 @@ class DetachedBlock {
 class BlockRunner {
  public:
   virtual void RunBlock(int block, uint64_t iteration) = 0;
-  // Makes the block's memory ready for the next RunBlock, so that values can be handed to it.
+  // Prepares the block's memory for the next RunBlock, so that values can be handed to it.
   virtual void OpenBlock(int block) = 0;
   // From now on the variables that the op hands to the block have this many rows.
   virtual void ResizeBlock(int block, int64_t rows) = 0;
   // From now on the variables that the op hands to the block, in the order of its outputs, have
   // these types. They have no memory: the op gives them the tensors themselves.
   virtual void ShapeBlock(int block, std::span<const VarType> types) = 0;
-  // The block as a function of `inputs`, variables of its own, that gives `results`. It reads
-  // nothing else.
+  // The block as a function from `inputs`, its own variables, to `results`. It reads nothing else.
   virtual std::shared_ptr<DetachedBlock> Detach(int block, const std::vector<std::string>& inputs,
                                                 const std::vector<std::string>& results) = 0;
-  // Looks whether the run was interrupted; throws to end it. For kernels that wait.
+  // Checks whether the run was interrupted; throws to end it. For kernels that wait.
   virtual void Poll() = 0;
   // While `held`, an interruption ends the run only at the next Poll. A second one ends it at once.
   virtual void HoldInterrupts(bool held) = 0;
-  // The call that stands for one of a resized block's while it has its present size.
+  // The call that replaces a call of a resized block at its present size.
   virtual const struct KernelCall& ResizedCall(uint32_t index) const = 0;
 
  protected:
@@ -53,16 +52,16 @@ class BlockRunner {
 // The part of an instruction that its kernel sees.
 struct KernelCall {
   KernelFn run = nullptr;
-  // What `prepare` made, or null.
+  // The result of `prepare`, or null.
   const void* state = nullptr;
   // Slots of the frame: inputs in schema order, then outputs. A missing optional one is a slot
-  // whose tensor has no data. The elements of a variadic slot follow one another.
+  // whose tensor has no data. The elements of a variadic slot are consecutive.
   const uint32_t* args = nullptr;
   uint16_t n_in = 0;
   uint16_t n_out = 0;
 };
 
-// What a kernel works on. One for a run of a block; `call` moves from op to op.
+// The data of a kernel's call. One for a run of a block; `call` moves from op to op.
 class KernelContext {
  public:
   KernelContext(Tensor* slots, BlockRunner* runner) : slots_(slots), runner_(runner) {}
@@ -91,7 +90,7 @@ class KernelContext {
   BlockRunner* runner_;
 };
 
-// What is known when a kernel is chosen: attributes, dtypes and all shapes.
+// The facts for choosing a kernel: attributes, dtypes and all shapes.
 class PrepareContext {
  public:
   PrepareContext(OpView op, std::vector<VarType> in, std::vector<VarType> out,
@@ -103,7 +102,7 @@ class PrepareContext {
   const VarType& out(int i) const { return out_[i]; }
   int n_in() const { return static_cast<int>(in_.size()); }
   int n_out() const { return static_cast<int>(out_.size()); }
-  // The value of input i when it is known before the run and stays so (constants, shapes), else
+  // The value of input i when it is known before the run and constant (constants, shapes), else
   // null. It lives as long as the plan.
   const Tensor* value(int i) const {
     return i < static_cast<int>(values_.size()) ? values_[i] : nullptr;

@@ -41,7 +41,7 @@ ConvertFn BestConvert() {
   return ConvertBaseline<To, From>;
 }
 
-// What happens to a tensor of the call; null functions: the kernel sees it as it is.
+// The conversion of a tensor of the call; null functions: the kernel sees it as it is.
 struct Operand {
   ConvertFn widen = nullptr;
   ConvertFn narrow = nullptr;

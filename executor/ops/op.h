@@ -37,13 +37,12 @@ class ShapeContext {
 
 using Names = std::vector<std::string>;
 
-// Collects the gradient ops of one forward op. Gradients that nobody needs and that nobody gave are
-// "".
+// Collects the gradient ops of one forward op. Unneeded and missing gradients are "".
 class GradContext {
  public:
   virtual ~GradContext() = default;
   virtual const OpView& op() const = 0;
-  // Name of the gradient of output / input variable i of a slot, "" when there is none / none is
+  // Name of the gradient of output / input variable i of a slot, "" when it is missing / not
   // wanted.
   virtual std::string OutGrad(std::string_view slot, int i = 0) const = 0;
   virtual std::string InGrad(std::string_view slot, int i = 0) const = 0;
@@ -70,9 +69,9 @@ class GradContext {
   virtual std::string Copy(const std::string& from, const std::string& to = "") = 0;
   // sum += term.
   virtual void AddTo(const std::string& sum, const std::string& term) = 0;
-  // A name that no variable has.
+  // A new, unused variable name.
   virtual std::string Fresh(const std::string& prefix) = 0;
-  // Lets the forward op give one more output; gives the name by which gradient ops can read it.
+  // Adds an output to the forward op; returns the name by which gradient ops can read it.
   virtual std::string AddOutput(const std::string& slot) = 0;
 
   // The variables, as they are at the start of the forward block, that one of `ends`, at its end,
@@ -83,30 +82,30 @@ class GradContext {
   // A variable of that new block, with the type of a variable of the forward block.
   virtual std::string Declare(const std::string& prefix, const std::string& like) = 0;
   // Emits the gradient ops of the forward block. `seeds`: variables as they are at the block's end,
-  // with their gradients; one may come several times. Gives the gradients of `wanted`, variables as
-  // they are at its start; "" where there is none.
+  // with their gradients; one may occur several times. Returns the gradients of `wanted`, variables
+  // as they are at its start; "" for missing ones.
   virtual Names Differentiate(const std::vector<std::pair<std::string, std::string>>& seeds,
                               const Names& wanted) = 0;
-  // Gives the index of the new block.
+  // Returns the index of the new block.
   virtual int EndBlock() = 0;
 };
 
-// What passes need an op for, so that they need not know its name.
+// The purposes for which passes need an op, so that they need not know its name.
 enum class OpRole {
   kNone,
   // dtype and dims attributes `dtype`, `shape`, `value` → out: seeds the backward pass.
   kFill,
-  // Its output is what the caller feeds.
+  // Its output is fed by the caller.
   kFeed,
-  // Variadic X → out: adds up gradients that come over several ways.
+  // Variadic X → out: sums gradients from several paths.
   kSum,
-  // Reads or writes a file that it names: a model from elsewhere may not hold it.
+  // Reads or writes a file that it names: a foreign model must not contain it.
   kFile,
   // X → out: a copy.
   kCopy,
-  // X, Y → out, in place of X.
+  // X, Y → out, written over X.
   kAdd,
-  // X → out, in place of X: zeros shaped as X.
+  // X → out, written over X: zeros shaped as X.
   kZeros,
   // X, stack → stack, and stack → out: keep a value of a block's run for the gradient.
   kPush,
@@ -126,17 +125,17 @@ struct OpDef {
   // Null: no gradient flows through the op.
   void (*grad)(GradContext&) = nullptr;
   OpRole role = OpRole::kNone;
-  // Keeps it in the plan although nobody reads its outputs.
+  // Keeps it in the plan even if its outputs are not read.
   bool side_effect = false;
-  // How many rows it hands to its blocks is known only when it runs.
+  // The number of rows that it hands to its blocks is known only when it runs.
   bool resizes_blocks = false;
-  // All sizes of what it hands to its blocks are known only when it runs.
+  // All sizes of the values that it hands to its blocks are known only when it runs.
   bool shapes_blocks = false;
   // Python source over the slots' and attributes' names with NumPy as np; gives the output or a
   // tuple.
   std::string oracle;
   // "X=float32[2,3]{0.1,2} axis=1": inputs (with a range of values) and attributes. An input
-  // without a dtype stands for each dtype that the slot takes.
+  // without a dtype is tried with each dtype that the slot takes.
   std::vector<std::string> samples;
   // Needs a program around it (feeds, blocks, output streams), so samples cannot cover it.
   bool own_test = false;
@@ -149,7 +148,7 @@ class Op {
   Op& Doc(std::string doc);
   Op& In(std::string name, std::string doc, DTypeSet dtypes);
   Op& Out(std::string name, std::string doc, DTypeSet dtypes);
-  // Of the slot named last:
+  // For the slot named last:
   Op& Optional();
   Op& Variadic();
   Op& ShapeOnly();

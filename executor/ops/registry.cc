@@ -12,7 +12,7 @@ struct NameHash {
   size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
 };
 
-// Asked several times for every op of a program.
+// Called several times for every op of a program.
 auto& Registry() {
   static std::unordered_map<std::string, OpDef, NameHash, std::equal_to<>> registry;
   return registry;
@@ -20,7 +20,7 @@ auto& Registry() {
 
 // Slots and attributes are arguments of the op's Python function and variables of its oracle.
 bool IsPythonKeyword(std::string_view name) {
-  // One text: some of them are ops, which only their own files name.
+  // One string: some of the words are ops, which only their own files may quote.
   constexpr std::string_view kKeywords =
       " False None True and as assert async await break class continue def del elif else except "
       "finally for from global if import in is lambda nonlocal not or pass raise return try while "

@@ -1,4 +1,4 @@
-// AppendBackward: checks the loss, starts the gradients, names those of the parameters.
+// AppendBackward: checks the loss, starts the gradients, names the parameters' gradients.
 #include "passes/backward.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using Gradients = std::vector<std::pair<std::string, std::string>>;
 
 VarType CheckLoss(const Program& program, int block, const std::string& loss) {
   const proto::VarDesc* var = program.FindVarHere(block, loss);
-  OPSTEP_CHECK(var != nullptr, "'", loss, "' is no variable of block ", block,
+  OPSTEP_CHECK(var != nullptr, "'", loss, "' is not a variable of block ", block,
                ", to which layers are added now");
   const VarType type = TypeOf(*var);
   OPSTEP_CHECK(type.dims.known() && type.dims.numel() == 1 && IsFloat(type.dtype),
@@ -57,8 +57,8 @@ void AddSeed(Program& program, int block, const std::string& loss, const VarType
   AppendOp(program, block, std::move(op));
 }
 
-// Of a source that is written on the way: of a parameter the value that the run began with, of
-// others the last one that the loss was computed from.
+// For a source that is written on the way: a parameter's value at the start of the run, or the last
+// value of another variable that the loss was computed from.
 std::string GradientOf(const Program& program, int block, BlockGradient& pass,
                        const std::string& name, const std::string& loss) {
   const std::vector<int> versions = pass.VersionsWithGradient(name);

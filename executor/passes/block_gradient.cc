@@ -11,20 +11,20 @@
 namespace opstep {
 namespace {
 
-// Was it made by this pass? In imperative mode only its name tells.
+// Was it made by this pass? In imperative mode only its name shows it.
 bool IsGradient(const proto::OpDesc& op) {
   return op.forward_op() != 0 || op.type().ends_with("_grad");
 }
 
-// An op that has no gradient is a constant for the pass; a gradient op must not be: its derivative
-// would be missing without a word.
+// An op without a gradient is a constant for the pass. A gradient op must not be: its derivative
+// would be missing silently.
 bool Flows(const proto::OpDesc& op) {
   return GetOp(op.type()).grad != nullptr || !OpView(op).Blocks().empty() || IsGradient(op);
 }
 
 void CheckDifferentiable(const Program& program, const proto::OpDesc& op) {
   const bool blocks = !OpView(op).Blocks().empty();
-  // What the gradient of a block popped from a stack is not followed further.
+  // Values that a block's gradient popped from a stack are not followed further.
   OPSTEP_CHECK(!(blocks && IsGradient(op)), "[", op.type(),
                "] is the gradient of a loop or branch, which can be differentiated once only",
                program.Place(op));
@@ -47,7 +47,7 @@ BlockGradient::BlockGradient(Program& program, int block, int target, BlockGradi
     std::vector<std::string>& reads = reads_.emplace_back();
     std::vector<std::string>& writes = writes_.emplace_back();
     for (Arg& arg : InputArgs(ops_[i], block)) {
-      // What only lends its shape has no gradient from there.
+      // An input that only lends its shape gets no gradient there.
       if (!arg.name.empty() && !arg.inner() && !arg.slot->shape_only)
         reads.push_back(std::move(arg.name));
     }
@@ -100,7 +100,7 @@ bool BlockGradient::IsStack(const std::string& name) const {
   return var != nullptr && var->kind() == proto::STACK;
 }
 
-// Ops between the sources and the ends, and how many gradients each value will get.
+// Ops between the sources and the ends, and the number of gradients that each value will get.
 void BlockGradient::FindPath(const std::set<Value>& sources, const std::set<Value>& ends) {
   const int n = static_cast<int>(ops_.size());
   std::set<Value> depends = sources;
@@ -168,7 +168,7 @@ void BlockGradient::Run(const Seeds& seeds, const std::set<Value>& sources) {
   }
   for (const auto& [name, gradient] : seeds) {
     const Value value{name, FinalVersion(name)};
-    // Nothing is added to it: it is the gradient.
+    // The only gradient needs no sum.
     if (expected_[value] == 1) names_[value] = gradient;
   }
   for (int i = static_cast<int>(ops_.size()) - 1; i >= 0; --i) {
@@ -191,7 +191,7 @@ std::string BlockGradient::FreshVar(int block, const std::string& prefix) const 
 std::string BlockGradient::NameFor(const Value& value) {
   const auto [it, added] = names_.try_emplace(value);
   if (added) {
-    // The last value of a variable is looked at first and gets the plain name.
+    // The last value of a variable comes first and gets the plain name.
     it->second = FreshVar(target_, GradName(value.name));
     chosen_.insert(it->second);
   }
@@ -212,7 +212,7 @@ void BlockGradient::DropPart(const Value& value, const std::string& part) {
   if (parts.empty()) parts_.erase(value);
 }
 
-// The op that gradient ops for a value are linked to: its writer, or else a reader.
+// The op to which gradient ops of a value are linked: its writer, or else a reader.
 const proto::OpDesc& BlockGradient::Link(const Value& value) const {
   if (value.version > 0) return ops_[writers_.at(value.name)[value.version - 1]];
   for (size_t i = 0; i < ops_.size(); ++i) {
@@ -251,7 +251,7 @@ void BlockGradient::Differentiate(int index) {
   try {
     GetOp(ops_[index].type()).grad(rule);
   } catch (const Error& error) {
-    // An op that could not be added says its type and place itself.
+    // The error of an op that could not be added already names its type and place.
     std::string what = error.what();
     if (!what.starts_with("[")) what = Cat("[", ops_[index].type(), "] ", what);
     throw Error(what.ends_with(")") ? what : what + program_.Place(ops_[index]));
@@ -275,7 +275,7 @@ std::string BlockGradient::Reference(const Value& value) {
     return value.version == FinalVersion(value.name) ? value.name : Save(value);
   }
   if (!own && writers_.count(value.name) == 0) {
-    // The block only reads it: it still is what it was for the op that runs the block.
+    // The block only reads it: its value is unchanged for the op that runs the block.
     return outer_->Reference({value.name, outer_->Version(value.name, outer_index_)});
   }
   return Save(value);
@@ -304,7 +304,7 @@ std::string BlockGradient::Save(const Value& value) {
   const OpSchema& push = GetOp(OpRole::kPush).schema;
   const OpSchema& pop = GetOp(OpRole::kPop).schema;
   proto::VarDesc stack;
-  // Beside the forward op of the outermost block that is differentiated.
+  // Next to the forward op of the outermost differentiated block.
   const BlockGradient* outermost = this;
   while (outermost->outer_ != nullptr) outermost = outermost->outer_;
   const int home = outermost->block_;

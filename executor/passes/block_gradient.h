@@ -13,17 +13,17 @@
 
 namespace opstep {
 
-// What a variable holds after it has been written `version` times in a block; 0: at its start.
+// The value of a variable after `version` writes in a block; 0: at the block's start.
 struct Value {
   std::string name;
   int version = 0;
   auto operator<=>(const Value&) const = default;
 };
 
-// Computes the gradients of one block's ops, in reverse. For the loss's own block they follow in
-// the block itself and read the forward values where they are. For the body of a loop or branch
-// they go to a block of their own, which runs later: the values that it needs are pushed to stacks
-// as the forward block runs, and popped.
+// Computes the gradients of one block's ops, in reverse. For the loss's own block they are appended
+// to it and read the forward values directly. For the body of a loop or branch they go to a
+// separate block, which runs later: the forward block pushes the needed values to stacks, and this
+// block pops them.
 class BlockGradient {
  public:
   using Seeds = std::vector<std::pair<std::string, std::string>>;
@@ -34,19 +34,19 @@ class BlockGradient {
 
   // Emits the gradient ops. `seeds`: variables at the end of the block with their gradients.
   void Run(const Seeds& seeds, const std::set<Value>& sources);
-  // The gradient of a value, summed up; "" when none has come.
+  // The gradient of a value, summed up; "" when there is none.
   std::string Gradient(const Value& value);
   // The variables at the start of the block that one of `ends`, at its end, depends on.
   std::vector<std::string> Reached(const std::vector<std::string>& ends) const;
 
   // The name by which a gradient op in the target block can read a forward value.
   std::string Reference(const Value& value);
-  // How often a variable has been written before the op at `index` runs.
+  // The number of writes to a variable before the op at `index` runs.
   int Version(const std::string& name, int index) const;
   int FinalVersion(const std::string& name) const;
-  // Versions of a variable that have got a gradient, in order.
+  // Versions of a variable that have a gradient, in order.
   std::vector<int> VersionsWithGradient(const std::string& name) const;
-  // Is the op that writes a value one that gradients flow through?
+  // Do gradients flow through the op that writes a value?
   bool WrittenOnPath(const Value& value) const;
 
  private:
@@ -54,18 +54,18 @@ class BlockGradient {
 
   void FindPath(const std::set<Value>& sources, const std::set<Value>& ends);
   bool Differentiable(const std::string& name) const;
-  // Is it one whose gradient was asked for by name in a block around? Then stop_gradient, which
-  // data have from the start, does not count.
+  // Was its gradient requested by name in an outer block? Then stop_gradient, the default for data,
+  // does not count.
   bool AskedOutside(const std::string& name) const;
   bool IsStack(const std::string& name) const;
-  // One more gradient for a value: the name of the variable to write it to.
+  // Adds a gradient for a value: returns the variable to write it to.
   std::string NextPart(const Value& value);
   void DropPart(const Value& value, const std::string& part);
   std::string NameFor(const Value& value);
-  // Adds up what has come; false when nothing has.
+  // Sums the gradients; false when there are none.
   bool Finish(const Value& value);
   void Differentiate(int index);
-  // Keeps a value that is overwritten, or that lives in a block that will have ended.
+  // Keeps a value that is overwritten, or whose block will have ended.
   std::string Save(const Value& value);
   // Puts an op after the one that writes the value, or at the start of the block.
   void InsertAfterWriter(const Value& value, proto::OpDesc op);

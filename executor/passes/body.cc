@@ -1,4 +1,4 @@
-// AddTestOf: a body cut out, made a test and put in elsewhere.
+// AddTestOf: extracts a body, turns it into a test and inserts it elsewhere.
 #include "passes/body.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void AddFeed(proto::ProgramDesc& program, const proto::VarDesc& var) {
   std::rotate(ops.pointer_begin(), ops.pointer_end() - 1, ops.pointer_end());
 }
 
-// The body as a program that is fed what it was handed.
+// The body as a program whose feeds are the variables that it was handed.
 proto::ProgramDesc AsProgram(const Program& program, int body,
                              const std::map<std::string, std::string>& values) {
   proto::ProgramDesc part = Extract(program.desc(), body);

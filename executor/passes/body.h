@@ -9,10 +9,10 @@
 
 namespace opstep {
 
-// Adds to block `target` what computes `results`, variables of the block `body`, as in a test:
-// without gradients, and with layers that know the difference told so. `values` says which
-// variables, seen from `target`, take the places of variables that the body was handed; persistable
-// variables are the same ones. Gives the names of the results there.
+// Adds to block `target` the ops that compute `results`, variables of the block `body`, as in a
+// test: without gradients, and with layers in test mode. `values` maps variables that the body was
+// handed to variables seen from `target`; persistable variables are shared. Gives the names of the
+// results there.
 std::vector<std::string> AddTestOf(Program& program, int body, int target,
                                    const std::vector<std::string>& results,
                                    const std::map<std::string, std::string>& values);

@@ -58,7 +58,7 @@ void FillAttrs(proto::OpDesc& op, const OpSchema& schema) {
     const AttrSchema* known = schema.FindAttr(attr.name());
     OPSTEP_CHECK(known != nullptr, "there is no attribute '", attr.name(), "'",
                  Suggest(attr.name(), schema.attrs));
-    // A whole number is a fine value for a float.
+    // A float attribute accepts a whole number.
     if (known->type == AttrType::kFloat && attr.value_case() == proto::Attr::kI) {
       attr.set_f(static_cast<double>(attr.i()));
     }
@@ -82,7 +82,7 @@ std::vector<VarType> InputTypes(const Program& program, int block, const proto::
     const SlotSchema& slot = *arg.slot;
     const proto::VarDesc* var = program.FindVar(arg.block, arg.name);
     OPSTEP_CHECK(var != nullptr, slot.name, " is '", arg.name,
-                 "', which is no variable of this program");
+                 "', which is not a variable of this program");
     type = TypeOf(*var);
     OPSTEP_CHECK(slot.dtypes.Has(type.dtype), slot.name, " ('", arg.name, "') is ",
                  NameOf(type.dtype), "; it takes ", slot.dtypes.Names());
@@ -106,7 +106,7 @@ void CheckOutput(const proto::VarDesc& var, const VarType& type) {
                old.ToString());
 }
 
-// A new variable has the sequences of what it was made of, where their offsets are known.
+// A new variable has the sequences of its inputs, where their offsets are known.
 void SetLod(const Program& program, const Arg& out, const Lod& lod, proto::VarDesc& var) {
   for (const proto::LodLevel& level : lod) {
     if (program.FindVar(out.block, level.offsets()) == nullptr ||
@@ -132,7 +132,7 @@ const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int
     const std::vector<VarType> types = InferTypes(op, inputs);
     const std::vector<Lod> lods = InheritedLod(program, block, op, inputs);
     const std::vector<Arg> outputs = OutputArgs(op, block);
-    // What it hands to its blocks has the types that it was declared with.
+    // Variables that it hands to its blocks have their declared types.
     const auto declared = [&](const Arg& out) {
       return out.inner() && GetOp(op.type()).shapes_blocks &&
              program.FindVar(out.block, out.name) != nullptr;

@@ -13,7 +13,7 @@ namespace opstep {
 // it into the block. An error says what is wrong in one sentence; the program is then unchanged.
 const proto::OpDesc& AppendOp(Program& program, int block, proto::OpDesc op, int position = -1);
 
-// Lets an op that is there already write one more variable, in an optional slot.
+// Lets an existing op write one more variable, in an optional slot.
 void AddOutput(Program& program, uint32_t op_id, const std::string& slot, const std::string& name);
 
 }  // namespace opstep

@@ -1,4 +1,4 @@
-// Captures: what the blocks of an op read and write outside of themselves.
+// Captures: the outside variables that the blocks of an op read and write.
 #include "passes/captures.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Slots = google::protobuf::RepeatedPtrField<proto::Slot>;
 
-// Names in the order in which they were met, each once.
+// Names in order of first use, each once.
 class NameList {
  public:
   void Add(const std::string& name) {
@@ -46,7 +46,7 @@ void SetSlot(Slots& slots, const std::vector<SlotSchema>& schemas,
   for (const std::string& name : names) {
     if (elsewhere.count(name) == 0) captured.add_vars(name);
   }
-  // Slots stand in the order of the schema.
+  // Slots are in the order of the schema.
   for (const SlotSchema& one : schemas) {
     if (&one == &*schema) {
       if (captured.vars_size() > 0) *others.Add() = captured;

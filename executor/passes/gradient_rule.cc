@@ -96,7 +96,7 @@ void GradientRule::Emit(std::string type, std::vector<std::pair<std::string, Nam
       desc.add_vars(shape_only && IsMarked(name) ? Unmarked(name).name : Resolve(name));
     }
   }
-  // Attributes that the gradient op does not have are of no use to it.
+  // Skips attributes that the gradient op does not have.
   for (proto::Attr& attr : attrs) {
     if (schema.FindAttr(attr.name()) != nullptr) *op.add_attrs() = std::move(attr);
   }
@@ -141,7 +141,7 @@ std::string GradientRule::Fresh(const std::string& prefix) {
 }
 
 std::string GradientRule::AddOutput(const std::string& slot) {
-  // Another loss may have asked for it before.
+  // Another loss may have requested it before.
   const std::vector<std::string> there =
       OpView(*pass_.program_.FindOp(forward().id())).Outputs(slot);
   if (!there.empty()) return Marked({there[0], pass_.Version(there[0], index_ + 1)});

@@ -1,4 +1,4 @@
-// GradientRule: what the gradient rule of one op sees of the pass.
+// GradientRule: the pass as seen by the gradient rule of one op.
 #pragma once
 
 #include <map>
@@ -13,9 +13,8 @@
 
 namespace opstep {
 
-// What the gradient rule of one op sees of the pass. The variables of the op that it is shown carry
-// their version in their name, so that whatever the rule does with them is unmistakable; Emit takes
-// it off again.
+// The pass as seen by the gradient rule of one op. The variables of that op carry their version in
+// their name, so that every use of them by the rule is unambiguous; Emit removes it again.
 class GradientRule : public GradContext {
  public:
   GradientRule(BlockGradient& pass, int index);
@@ -41,13 +40,13 @@ class GradientRule : public GradContext {
   Names Differentiate(const std::vector<std::pair<std::string, std::string>>& seeds,
                       const Names& wanted) override;
   int EndBlock() override;
-  // After the rule: a gradient that it asked for and wrote nowhere is zero, and is not added up.
+  // After the rule: a gradient that it requested but did not write is zero, and is not summed.
   void Withdraw();
 
  private:
   const proto::OpDesc& forward() const { return pass_.ops_[index_]; }
   int target() const { return inner_ == nullptr ? pass_.target_ : inner_->target_; }
-  // A name as the rule knows it → as a gradient op reads it.
+  // A name in the rule → the name that a gradient op reads.
   std::string Resolve(const std::string& name) const;
 
   BlockGradient& pass_;

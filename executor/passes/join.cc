@@ -31,7 +31,7 @@ bool IsFeed(const proto::OpDesc* op) {
   return op != nullptr && GetOp(op->type()).role == OpRole::kFeed;
 }
 
-// Are two ops of different programs the same one, made by the same line? Feeds may just be alike,
+// Are two ops of different programs the same one, made by the same line? Feeds need only be alike,
 // and two parts of one program may number its blocks differently.
 bool Same(const Program& a, const proto::OpDesc& x, const Program& b, const proto::OpDesc& y) {
   const auto plain = [](const Program& program, const proto::OpDesc& op) {
@@ -96,7 +96,7 @@ class Joiner {
     AddNames();
   }
 
-  // What the variable that `block` of the added program calls `name` is called now.
+  // The new name of the variable `name` in `block` of the added program.
   std::string NameOf(int block, const std::string& name) const {
     for (; block > 0; block = added_.block(block).parent()) {
       if (added_.FindVarHere(block, name) != nullptr) return name;
@@ -108,7 +108,7 @@ class Joiner {
  private:
   [[noreturn]] void TwoMeanings(std::string_view what, const std::string& name) const {
     Fail("two models have ", what, " '", name,
-         "' and do not mean the same: build one of them inside opstep.name_scope(...)");
+         "' with different meanings: build one of them inside opstep.name_scope(...)");
   }
 
   // ---- variables
@@ -119,7 +119,7 @@ class Joiner {
     std::string& name = names_[var.name()] = var.name();
     const proto::VarDesc* found = program_.FindVarHere(0, name);
     if (found == nullptr) {
-      // In a block of its own it could be called the same, but who would know which is meant?
+      // In a separate block it could keep the name, but the name would be ambiguous.
       if (before_vars_.count(name) != 0) name = Fresh(name);
       return;
     }
@@ -131,7 +131,7 @@ class Joiner {
       const proto::OpDesc* writer = WriterOf(program_, name);
       const bool wired = writer != nullptr && GetOp(writer->type()).role == OpRole::kCopy &&
                          FlatInputs(*writer)[0] == options_.connect.at(name);
-      OPSTEP_CHECK(wired, "'", name, "' cannot be connected: a model before is fed it");
+      OPSTEP_CHECK(wired, "'", name, "' cannot be connected: an earlier model is fed it");
       there_.insert(name);
       return;
     }
@@ -199,7 +199,7 @@ class Joiner {
 
   // ---- ops
 
-  // The op of the program that this one is.
+  // The op of the program that equals this one.
   const proto::OpDesc* Known(const proto::OpDesc& op, const std::string& feed) const {
     if (!options_.share) {
       const bool fed = !feed.empty() && there_.count(feed) != 0;
@@ -211,7 +211,7 @@ class Joiner {
     return &it->second;
   }
 
-  // A copy of `value` in place of what was fed.
+  // A copy of `value` instead of the feed.
   void Wire(const proto::OpDesc& feed, const std::string& name, const std::string& value) {
     const VarType given = TypeOf(*program_.FindVar(options_.block, value));
     const VarType wanted = TypeOf(*added_.FindVarHere(0, name));
@@ -244,7 +244,7 @@ class Joiner {
     to.clear_targets();
     for (const uint32_t target : from.targets())
       to.add_targets(program_.InternString(added_.desc().strings(static_cast<int>(target))));
-    // What is new here begins with this op.
+    // The new part begins with this op.
     const auto number = [&](std::unordered_map<uint32_t, uint32_t>& numbers, uint32_t old, int at) {
       const uint32_t made = CallNumber(program_.desc().next_op_id(), static_cast<uint32_t>(at));
       return numbers.try_emplace(old, made).first->second;
@@ -253,7 +253,7 @@ class Joiner {
     for (int i = 0; i < from.visits_size(); ++i) to.add_visits(number(visits_, from.visits(i), i));
   }
 
-  // What Python code called the variables that came along.
+  // Python's names of the added variables.
   void AddNames() {
     const std::map<uint32_t, uint32_t> ids(ids_.begin(), ids_.end());
     for (const proto::NameChange& change : added_.desc().names()) {
@@ -315,7 +315,7 @@ class Joiner {
   std::unordered_set<std::string> taken_;
   std::unordered_set<std::string> before_vars_;
   std::unordered_map<std::string, proto::OpDesc> before_;
-  // Of the added program's block 0: what a variable is called now, and which were there.
+  // Of the added program's block 0: the new names of variables, and those that already existed.
   std::unordered_map<std::string, std::string> names_;
   std::unordered_set<std::string> there_;
   // Of the added program's ops, and of the calls and visits that made them.

@@ -5,8 +5,8 @@
 
 namespace opstep {
 
-// Lets the program do itself, in its first run in a scope, what `startup` does: block 0 then begins
-// with an op whose block is startup's. Ids, names and blocks of the program stay. Gives the op's
+// Lets the program itself do the work of `startup` in its first run in a scope: block 0 then begins
+// with an op whose block is startup's. Ids, names and blocks of the program stay. Returns the op's
 // id.
 uint32_t Merge(Program& program, const Program& startup);
 

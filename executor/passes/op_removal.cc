@@ -1,4 +1,4 @@
-// A program without some ops: which variables, blocks and saved values go with them.
+// A program without some ops: removes their variables, blocks and saved values too.
 #include "passes/op_removal.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<std::string> NamesOf(const std::vector<Arg>& args, bool captures) {
 
 bool Whole(const proto::OpDesc& op) { return GetOp(op.type()).role == OpRole::kOnce; }
 
-// Names of what is used by ops that stay, and by those that go.
+// Names used by ops that stay, and by ops that go.
 class Uses {
  public:
   Uses(const proto::ProgramDesc& program, const OpIds& gone, const NameSet& wanted)
@@ -39,7 +39,7 @@ class Uses {
     }
   }
 
-  // Variables that nobody used before stay too: they may be there for the caller.
+  // Variables that no op used before stay too: the caller may need them.
   bool Needless(const std::string& name) const {
     return used_.count(name) == 0 && unused_.count(name) != 0;
   }
@@ -89,14 +89,14 @@ void EraseIf(Items& items, F&& f) {
   items.erase(std::remove_if(items.begin(), items.end(), f), items.end());
 }
 
-// Takes out what saves values for gradients that are not there.
+// Removes the ops that save values for missing gradients.
 void DropUnusedStacks(proto::ProgramDesc& program) {
   NameSet needed;
   for (const proto::BlockDesc& block : program.blocks()) {
     for (const proto::OpDesc& op : block.ops()) {
       const OpRole role = GetOp(op.type()).role;
       if (role == OpRole::kPop) needed.insert(AllInputs(op)[0]);
-      // What is kept for the caller is not saved for a gradient.
+      // Values kept for the caller are not saved for a gradient.
       if (role == OpRole::kPush && op.forward_op() == 0) needed.insert(AllOutputs(op)[0]);
     }
   }

@@ -9,7 +9,7 @@
 namespace opstep {
 namespace {
 
-// Numbers of rows to try, two for each kind of sequences: sizes that no op has by itself.
+// Numbers of rows to try, two for each kind of sequences: sizes that no op produces by itself.
 constexpr std::array<std::array<int64_t, 2>, 4> kTried = {
     {{7919, 7927}, {7933, 7937}, {7949, 7951}, {7963, 7993}}};
 
@@ -56,7 +56,7 @@ std::vector<int64_t> RowsOfOutputs(const proto::OpDesc& op, const Kinds& kinds,
   return found;
 }
 
-// `apart`: inputs with different sequences get different numbers of rows. An op may not take that.
+// `apart`: inputs with different sequences get different numbers of rows. An op may reject that.
 std::vector<Lod> Try(const proto::OpDesc& op, const Kinds& kinds, const std::vector<VarType>& types,
                      bool apart) {
   const auto tried = [&](int turn) {
@@ -84,7 +84,7 @@ std::vector<Lod> InheritedLod(const Program& program, int block, const proto::Op
     try {
       return Try(op, kinds, inputs, apart);
     } catch (const Error&) {
-      // It wants other numbers of rows than these.
+      // The op needs other numbers of rows.
     }
   }
   return none;

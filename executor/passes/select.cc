@@ -1,4 +1,4 @@
-// ForTest and Prune: which ops serve training only, and which ones the targets need.
+// ForTest and Prune: finds the ops that serve training only, and those that the targets need.
 #include "passes/select.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 // ---- for testing
 
-// Takes out slots; gives the names of their variables.
+// Removes slots; returns the names of their variables.
 template <typename F>
 void Drop(google::protobuf::RepeatedPtrField<proto::Slot>& slots, NameSet& dropped, F&& which) {
   const auto end = std::remove_if(slots.begin(), slots.end(), [&](const proto::Slot& slot) {
@@ -24,9 +24,9 @@ void Drop(google::protobuf::RepeatedPtrField<proto::Slot>& slots, NameSet& dropp
   slots.erase(end, slots.end());
 }
 
-// Tells ops that know the difference that this is a test, and takes from them what they keep
-// between steps of training: optional outputs in place of inputs, optional inputs out of the scope
-// that are no parameters. Gives their names.
+// Sets ops with a test mode to test, and removes the state that they keep between training steps:
+// optional outputs that update inputs, and optional inputs from the scope that are not parameters.
+// Returns their names.
 NameSet EndTraining(proto::ProgramDesc& program) {
   NameSet states, dropped;
   for (const proto::VarDesc& var : program.blocks(0).vars()) {
@@ -35,7 +35,7 @@ NameSet EndTraining(proto::ProgramDesc& program) {
   for (proto::BlockDesc& block : *program.mutable_blocks()) {
     for (proto::OpDesc& op : *block.mutable_ops()) {
       if (GetOp(op.type()).role == OpRole::kReaderLoop) {
-        // A test goes through all of its data, and training later goes on where it was.
+        // A test reads all of its data, and training later continues where it was.
         const auto state = [&](const proto::Slot& slot) {
           return slot.vars_size() == 1 && states.count(slot.vars(0)) != 0;
         };
@@ -69,10 +69,10 @@ NameSet EndTraining(proto::ProgramDesc& program) {
   return dropped;
 }
 
-// Finds what serves training only, in all blocks.
+// Finds the ops that serve training only, in all blocks.
 class TrainingStep {
  public:
-  // `states`: names of what EndTraining took out.
+  // `states`: names of the variables that EndTraining removed.
   TrainingStep(const proto::ProgramDesc& program, const NameSet& states)
       : program_(program), states_(states) {
     for (const proto::BlockDesc& block : program.blocks()) {
@@ -98,7 +98,7 @@ class TrainingStep {
  private:
   struct Node {
     const proto::OpDesc* op;
-    // The ops in whose blocks it stands, from the outside in.
+    // The ops whose blocks contain it, from the outside in.
     std::vector<size_t> around;
     std::vector<std::string> reads, writes;
     bool has_blocks = false;
@@ -110,7 +110,7 @@ class TrainingStep {
     return std::find(all.begin(), all.end(), around) != all.end();
   }
 
-  // Gradients, what is made of them, and what writes files. A parameter after its update counts as
+  // Gradients, ops that use them, and ops that write files. A parameter after its update counts as
   // the parameter.
   void FindGradients(int block, const std::vector<size_t>& around) {
     for (const proto::OpDesc& op : program_.blocks(block).ops()) {
@@ -118,7 +118,7 @@ class TrainingStep {
       nodes_.push_back({&op, around, OwnInputs(op), AllOutputs(op)});
       nodes_[index].has_blocks = !OpenBlocks(op).empty();
       const bool file = GetOp(op.type()).role == OpRole::kFile && op.outputs().empty();
-      // What is saved is not made for that.
+      // A saved value is not made for the file.
       if (!file) {
         for (const std::string& name : nodes_[index].reads) readers_[name].push_back(index);
       }
@@ -144,12 +144,12 @@ class TrainingStep {
 
   void Remove(size_t index) {
     nodes_[index].gone = true;
-    // What is inside was found after it, without a gap.
+    // The ops inside were found after it, without a gap.
     for (size_t i = index + 1; i < nodes_.size() && Inside(i, index); ++i) nodes_[i].gone = true;
   }
 
-  // Ops whose results only those read that are gone already. What has a gradient is no such op: the
-  // loss itself is often read by gradients only.
+  // Ops whose results are read only by removed ops. Ops with a gradient do not count: often only
+  // gradients read the loss itself.
   bool FindServants() {
     bool changed = false;
     for (size_t i = nodes_.size(); i-- > 0;) {
@@ -157,14 +157,14 @@ class TrainingStep {
       if (node.gone || forward_.count(node.op->id()) != 0) continue;
       bool read = false, read_by_gone = false;
       for (const std::string& name : node.writes) {
-        // A state inside a loop says nothing of the loop.
+        // A state inside a loop does not concern the loop.
         read_by_gone = read_by_gone || (!node.has_blocks && states_.count(name) != 0);
         const auto readers = readers_.find(name);
         if (readers == readers_.end()) continue;
         for (const size_t reader : readers->second) {
           const Node& other = nodes_[reader];
           if (reader == i || Inside(reader, i)) continue;
-          // Whoever counts on reads for itself; a loop reads what its body writes.
+          // A counter reads its own value; a loop reads the values that its body writes.
           if (!other.gone && Has(other.writes, name) && !Inside(i, reader)) continue;
           (other.gone ? read_by_gone : read) = true;
         }
@@ -222,7 +222,8 @@ class Needed {
     const auto& ops = program.blocks(0).ops();
     for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
       Visit(*op);
-      // What it overwrites nobody needs from before. What blocks write they may also leave alone.
+      // The old value of a variable that it overwrites is not needed. Blocks may or may not write a
+      // variable.
       if (kept_.count(op->id()) == 0) continue;
       const std::vector<std::string> inputs = OwnInputs(*op);
       for (const std::string& name : OwnOutputs(*op)) {
@@ -249,7 +250,7 @@ class Needed {
     return true;
   }
 
-  // Does it need something new? Then blocks that may run again are to be looked at again.
+  // Does it need something new? Then blocks that may run again must be checked again.
   bool Visit(const proto::OpDesc& op) {
     bool changed = false, inside = false;
     for (bool again = !OpenBlocks(op).empty(); again;) {
@@ -261,7 +262,7 @@ class Needed {
           inside = inside || kept_.count(inner->id()) != 0;
         }
       }
-      // Its condition, and what it takes from its blocks.
+      // Its condition, and the values that it takes from its blocks.
       if (inside || AnyIn(OwnOutputs(op), names_)) again = Keep(op) || again;
       changed = changed || again;
     }
@@ -288,7 +289,7 @@ class Needed {
   }
 
   const proto::ProgramDesc& program_;
-  // The values that ops would fill once are there.
+  // The values that ops would fill once exist already.
   const bool filled_;
   NameSet names_;
   OpIds kept_;

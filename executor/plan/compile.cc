@@ -196,8 +196,8 @@ class Compiler {
     const OpDef& def = GetOp(op.type());
     const std::vector<Arg> in_args = InputArgs(op, block), out_args = OutputArgs(op, block);
     std::vector<uint32_t> ins, outs;
-    // A block that runs once comes before whoever reads what it writes; what it reads itself is
-    // seen at its own ops.
+    // A block that runs once comes before the readers of its results; its own reads are seen at its
+    // ops.
     const bool once = def.role == OpRole::kOnce;
     for (const Arg& arg : in_args) {
       ins.push_back(arg.inner() ? 0 : once ? SlotOf(block, arg.name) : Input(block, arg.name));
@@ -210,8 +210,8 @@ class Compiler {
     }
     const std::vector<int> blocks = OpView(op).Blocks();
     if (!blocks.empty()) {
-      // What it hands to its blocks must be known before they are compiled, and what they give
-      // back is known only then.
+      // The values handed to its blocks must be known before they are compiled; their results are
+      // known only afterwards.
       Types(block, op, def, ins, outs, out_args, true);
       for (const int child : blocks) {
         plan_->blocks[child].resized = def.resizes_blocks || plan_->blocks[block].resized;
@@ -285,7 +285,7 @@ class Compiler {
     return slot;
   }
 
-  // The results that the op takes from the block get their place in `ins`.
+  // The results that the op takes from the block get places in `ins`.
   void SubBlock(int block, int child, const std::vector<Arg>& in_args, std::vector<uint32_t>& ins) {
     plan_->blocks[child].parent_index = static_cast<uint32_t>(plan_->blocks[block].code.size());
     std::unordered_set<uint32_t> before = defined_;
@@ -306,7 +306,7 @@ class Compiler {
     defined_ = std::move(before);
   }
 
-  // `handed`: only of what the op hands to its blocks.
+  // `handed`: only variables that the op hands to its blocks.
   void Types(int block, const proto::OpDesc& op, const OpDef& def, const std::vector<uint32_t>& ins,
              const std::vector<uint32_t>& outs, const std::vector<Arg>& out_args, bool handed) {
     std::vector<VarType> in_types;
@@ -321,7 +321,7 @@ class Compiler {
         OPSTEP_CHECK(out_args[i].inner() || !slot.given || plan_->blocks[home].shaped != home, "'",
                      slot.name, "' is handed to the block and cannot be written: write into a new ",
                      "variable");
-        // Sizes are looked at when the variant is made.
+        // Sizes are checked when the variant is made.
         const bool told = types[i].dtype != DType::kNone;
         if (slot.type.dtype == DType::kNone)
           slot.type = told ? types[i] : TypeOf(*program_->FindVar(out_args[i].block, slot.name));
@@ -365,9 +365,9 @@ class Compiler {
   std::shared_ptr<Plan> plan_;
   Constants constants_;
   std::unordered_set<uint32_t> fed_;
-  // Slots that hold a value at the op that is looked at.
+  // Slots that hold a value at the current op.
   std::unordered_set<uint32_t> defined_;
-  // An error has its place already.
+  // The error already names its place.
   bool placed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Constants: computes what is the same in every run while a plan is made.
+// Constants: computes values that are the same in every run while a plan is made.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace opstep {
 
-// Computes what is the same in every run while a plan is made. The op stays in the plan, so that it
-// can be stopped at, with nothing left to do.
+// Computes values that are the same in every run while a plan is made. The op stays in the plan
+// with nothing to do, so that runs can stop at it.
 class Constants {
  public:
   // Those of `typing` in blocks of the plan.
@@ -20,8 +20,7 @@ class Constants {
 
   // The values of slots, null where one is not known before the run.
   std::vector<const Tensor*> Values(const std::vector<uint32_t>& slots) const;
-  // Runs the kernel now if all that the op depends on is known and nobody else writes what it
-  // makes.
+  // Runs the kernel now if all inputs of the op are known and no other op writes its outputs.
   void Fold(int block, const proto::OpDesc& op, const std::vector<Arg>& in_args,
             const std::vector<uint32_t>& ins, const std::vector<uint32_t>& outs, Kernel& kernel);
 
@@ -33,7 +32,7 @@ class Constants {
   Typing& typing_;
 };
 
-// How many ops write a variable, by the block that owns it.
+// The number of ops that write a variable, by the block that owns it.
 std::map<std::pair<int, std::string>, int> CountWriters(const proto::ProgramDesc& program);
 
 }  // namespace opstep

@@ -39,7 +39,7 @@ class Planner {
     return static_cast<size_t>(slot.type.dims.numel()) * SizeOf(slot.type.dtype);
   }
 
-  // Every value has its own memory, or that of one it is a copy of.
+  // Every value has its own memory, or the memory of the value that it copies.
   void LayoutInspectable() {
     const std::unordered_map<uint32_t, uint32_t> copies = Copies();
     for (uint32_t i = 0; i < typing_.slots.size(); ++i) {
@@ -57,7 +57,7 @@ class Planner {
     }
   }
 
-  // Which variable is a copy of which, for good: both are written once, in the same block.
+  // Permanent copies: both variables are written once, in the same block.
   std::unordered_map<uint32_t, uint32_t> Copies() const {
     std::vector<int> writers(typing_.slots.size());
     for (const BlockPlan& block : plan_.blocks) {
@@ -144,8 +144,8 @@ class Planner {
     return total;
   }
 
-  // First and last use of the variables of `home`, in its instructions; what happens in a sub-block
-  // happens at the instruction that runs it.
+  // First and last use of the variables of `home`, in its instructions; a use in a sub-block counts
+  // at the instruction that runs the sub-block.
   void CollectUses(int home, int block, uint32_t at, std::unordered_map<uint32_t, Buffer>& uses,
                    std::unordered_map<uint32_t, uint32_t>& writes) const {
     for (const Instruction& instruction : plan_.blocks[block].code) {
@@ -176,7 +176,7 @@ class Planner {
     return flags;
   }
 
-  // Lets an output live in the memory of an input that nobody needs afterwards.
+  // Puts an output in the memory of an input that no later op needs.
   bool TakeOver(int block, uint32_t slot, const Buffer& use, std::vector<Buffer>& buffers) {
     if (typing_.slots[slot].whole_block) return false;
     const Instruction& writer = plan_.blocks[block].code[use.first];
@@ -204,7 +204,7 @@ class Planner {
     return false;
   }
 
-  // Large ones first, each at the lowest place that is free during its life.
+  // Large buffers first, each at the lowest place that is free during its life.
   static size_t Place(std::vector<Buffer>& buffers) {
     std::vector<Buffer*> order;
     for (Buffer& buffer : buffers) order.push_back(&buffer);

@@ -20,11 +20,11 @@ namespace opstep {
 
 // Where a slot's memory comes from.
 enum class Storage : uint8_t {
-  kNothing,   // slot 0: stands for every missing optional variable
+  kNothing,   // slot 0: for every missing optional variable
   kArena,     // planned memory of the frame
   kScope,     // a persistable variable of the scope
-  kFeed,      // memory that the caller gave
-  kFetch,     // memory that the caller gets
+  kFeed,      // memory given by the caller
+  kFetch,     // memory handed to the caller
   kConstant,  // computed when the plan was made
   kStack,     // a stack of tensors of the frame; its type is that of an element
   kReader,    // a reader that an op makes; it has no type
@@ -40,38 +40,37 @@ struct SlotPlan {
   size_t inspect_offset = 0;
   // Instruction of the slot's own block that first writes it; 0 for a feed.
   uint32_t first_write = 0;
-  // Instruction of the slot's own block after which the fast shape gives its memory away; kNever
-  // when it does not.
+  // Instruction of the slot's own block after which the fast shape releases its memory; kNever when
+  // it does not.
   static constexpr uint32_t kNever = UINT32_MAX;
   uint32_t released_after = kNever;
-  // The fast shape lets an output of that instruction take the memory over: after it ran the value
-  // has gone.
+  // In the fast shape an output of that instruction takes the memory over: then the value is gone.
   bool taken_in_place = false;
-  // The slot it is a copy of, for good, or 0: the inspectable shape has them in the same memory.
+  // The slot that it permanently copies, or 0: in the inspectable shape both have the same memory.
   uint32_t copy_of = 0;
   bool copied = false;
-  // An op hands it to its block, or takes it from there: it is alive during all of the block.
+  // An op hands it to its block or takes it from there: it is alive throughout the block.
   bool whole_block = false;
-  // … and is there from its start.
+  // … and has a value from its start.
   bool given = false;
   // Scope variables: an op reads the value before any op of the program has written it.
   bool read_first = false;
-  // Scope variables: an op fills it in the first run in a scope, which the bool in this slot (its
-  // own, for that bool) says to be over; 0 when there is no such op.
+  // Scope variables: an op fills it in the first run in a scope; the bool in this slot (its own,
+  // for that bool) says that this is done; 0 when there is no such op.
   uint32_t filled_once = 0;
   // Scope variables: Program::OwnerOf.
   uint64_t owner = 0;
 };
 
-// Why the loop should not simply run an instruction. Bits of Instruction::watch.
+// Reasons for the loop not to simply run an instruction: bits of Instruction::watch.
 namespace watch {
 inline constexpr uint8_t kBefore = 1;  // the hook wants to see it before it runs
 inline constexpr uint8_t kAfter = 2;   // … and after
-inline constexpr uint8_t kPoll = 4;    // look whether the run was interrupted
+inline constexpr uint8_t kPoll = 4;    // check whether the run was interrupted
 }  // namespace watch
 
 struct Instruction : KernelCall {
-  uint32_t index = 0;  // in its block; lies in the padding of a KernelCall, which copies read too
+  uint32_t index = 0;  // in its block; in the padding of a KernelCall, which copies read too
   uint32_t op_id = 0;
   // Settable from any thread while the plan runs: never where a plain copy reads.
   mutable std::atomic<uint8_t> watch{0};
@@ -87,46 +86,45 @@ struct BlockPlan {
   // The instruction of the parent that runs this block; 0 for block 0.
   uint32_t parent_index = 0;
   std::vector<Instruction> code;
-  // An op decides at run time how many rows it hands to the block, or to one around it.
+  // An op decides at run time the number of rows that it hands to the block or an outer block.
   bool resized = false;
-  // The block, this one or the nearest around it, to which an op hands values whose types are known
-  // only at run time, or -1. Nothing is known of its variables' sizes before.
+  // This block or the nearest outer block to which an op hands values whose types are known only at
+  // run time, or -1. Before that the sizes of its variables are unknown.
   int shaped = -1;
   // Its instructions go through the frame's Variant.
   bool varies() const { return resized || shaped >= 0; }
 };
 
-// What is known of variables when their types are.
+// The memory layout of variables, once their types are known.
 struct Typing {
   std::vector<SlotPlan> slots;
-  // Values that are the same in every run. Their ops stay in the plan, with nothing left to do.
+  // Values that are the same in every run. Their ops stay in the plan with nothing to do.
   std::unordered_map<uint32_t, Tensor> constants;
-  // By op: what computed them, for a run in which one of them is edited.
+  // By op: the instruction that computed them, for a run in which one of them is edited.
   std::unordered_map<uint32_t, Kernel> folded;
   size_t fast_bytes = 0;
   size_t inspect_bytes = 0;
-  // By slot and rows: what a resized block saved on a stack, for the block that takes it from
-  // there.
+  // By slot and rows: values that a resized block saved on a stack, for the block that pops them.
   mutable std::map<std::pair<uint32_t, std::vector<int64_t>>, VarType> saved_types;
 };
 
 // A resized block, and the blocks in it, for one number of rows; or a shaped one for some types,
-// with memory of its own. Of a shaped one the slots are all of the plan's; only those of the block
-// and of blocks in it mean something.
+// with its own memory. A shaped variant has all slots of the plan; only those of the block and of
+// blocks in it are valid.
 struct Variant : Typing {
   uint64_t id = 0;  // unique in the process
   std::shared_ptr<const Variant> around;
   std::vector<VarType> given;                       // to a shaped block
   std::vector<std::pair<uint32_t, VarType>> types;  // of the blocks' slots
   std::vector<Instruction> code;
-  std::vector<uint32_t> index;  // what each instruction of `code` stands for: 0 … varying_calls - 1
+  std::vector<uint32_t> index;  // the number of each instruction of `code`: 0 … varying_calls - 1
   std::vector<std::shared_ptr<const void>> states;
 };
 
 enum class PlanShape : uint8_t { kFast, kInspect };
 
-// A program compiled for some feeds with their shapes, and fetches: plain data, but for the watch
-// bytes.
+// A program compiled for some feeds with their shapes, and fetches: plain data, except for the
+// watch bytes.
 struct Plan : Typing, std::enable_shared_from_this<Plan> {
   uint64_t id = 0;  // unique in the process
   std::shared_ptr<const Program> program;
@@ -156,19 +154,19 @@ struct Plan : Typing, std::enable_shared_from_this<Plan> {
   std::string PlaceOf(const Instruction& instruction) const;
 
   std::vector<std::unordered_map<std::string, uint32_t>> slot_of;  // one for each block
-  // How many ops write a variable, by the block that owns it.
+  // The number of ops that write a variable, by the block that owns it.
   std::map<std::pair<int, std::string>, int> writers;
 
   // Is a block `around` or inside it?
   bool Inside(int block, int around) const;
 
-  // What a variant depends on beside its block.
+  // The key of a variant besides its block.
   struct VariantKey {
     std::vector<int64_t> rows;              // of the block and of the resized blocks around it
     std::vector<VarType> given;             // to a shaped block
     std::shared_ptr<const Variant> around;  // of the nearest shaped block around it
   };
-  // Made as they are needed. `type_of`: the present types of slots outside the block.
+  // Made on demand. `type_of`: the present types of slots outside the block.
   std::shared_ptr<const Variant> VariantOf(int block, const VariantKey& key,
                                            const std::function<VarType(uint32_t)>& type_of) const;
 

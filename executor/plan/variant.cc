@@ -9,7 +9,7 @@
 
 namespace opstep {
 
-// Infers the types of a block that varies, once it is known what it is handed, and chooses its
+// Infers the types of a block that varies, once its handed values are known, and chooses its
 // kernels. The memory of a resized block was planned for the largest number of rows; that of a
 // shaped one is planned here.
 class Specializer {
@@ -137,7 +137,7 @@ class Specializer {
     }
   }
 
-  // What it is made for, for an error's sentence.
+  // The key of the variant, for an error's sentence.
   std::string Handed() const {
     if (!shaped_) return Cat(key_.rows[0], " rows");
     std::string text;
@@ -162,7 +162,7 @@ class Specializer {
       }
       const std::vector<VarType> types = InferTypes(op, in_types, values);
       for (size_t i = 0; i < outs.size(); ++i) {
-        // What is handed to a shaped block has its types in that block's own variants.
+        // Values handed to a shaped block have their types in that block's own variants.
         if (out_args[i].inner() && def.shapes_blocks) continue;
         if (!handed || out_args[i].inner()) Set(outs[i], types[i]);
       }
@@ -194,7 +194,7 @@ class Specializer {
   const std::shared_ptr<Variant> variant_;
   std::unique_ptr<Constants> constants_;
   std::unordered_map<uint32_t, VarType> types_;
-  // An error has its place already.
+  // The error already names its place.
   bool placed_ = false;
 };
 
@@ -209,7 +209,7 @@ std::shared_ptr<const Variant> Plan::VariantOf(
     code.push_back(type.dims.rank());
     code.insert(code.end(), type.dims.begin(), type.dims.end());
   }
-  // Frames keep those that they use.
+  // Frames keep the variants that they use.
   constexpr size_t kKept = 256;
   if (variants_.size() >= kKept && variants_.count(code) == 0) {
     variants_.clear();

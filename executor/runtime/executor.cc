@@ -91,7 +91,7 @@ std::shared_ptr<CompiledPlan> Executor::PlanFor(const std::shared_ptr<const Prog
                                                 const std::vector<Feed>& feeds,
                                                 const std::vector<std::string>& fetches) {
   if (std::shared_ptr<CompiledPlan> plan = Cached(*program, feeds, fetches)) return plan;
-  // Without the lock: the child of a fork would find it taken for ever, and others need not wait.
+  // Without the lock: a forked child would find it locked forever, and others need not wait.
   Entry entry{.program = program->id(),
               .version = program->version(),
               .feeds = {},

@@ -21,7 +21,7 @@ struct Feed {
   Tensor tensor;  // borrowed for the run
 };
 
-// A plan with the frames that ran it before, to be used again.
+// A plan with the frames that ran it before, kept for reuse.
 class CompiledPlan {
  public:
   explicit CompiledPlan(std::shared_ptr<Plan> plan);
@@ -29,7 +29,7 @@ class CompiledPlan {
   const Plan& plan() const { return *plan_; }
   // Fetched tensors own their memory.
   std::vector<Tensor> Run(const std::vector<Feed>& feeds, Scope& scope);
-  // The same with the memory of the feeds in the plan's order, and with places for what is fetched.
+  // The same with the memory of the feeds in the plan's order, and with places for the fetches.
   void Run(std::span<void* const> feeds, Scope& scope, std::span<Tensor> fetched);
 
  private:
@@ -37,7 +37,7 @@ class CompiledPlan {
   void GiveBack(std::unique_ptr<Frame> frame);
 
   std::shared_ptr<Plan> plan_;
-  // One is at hand without a lock: as a rule one thread runs the plan.
+  // One frame is available without a lock: usually one thread runs the plan.
   std::atomic<Frame*> at_hand_{nullptr};
   std::mutex mutex_;
   std::vector<std::unique_ptr<Frame>> frames_;

@@ -15,7 +15,7 @@ Frame::Level::Level(Frame* frame, int block, uint64_t iteration)
   this->parent = frame->top_;
   this->block = block;
   this->iteration = iteration;
-  // The loop does not write down where it is; the context of the block around knows.
+  // The loop does not record its position; the context of the outer block knows it.
   if (Level* outer = frame->top_)
     outer->instruction = static_cast<const Instruction*>(outer->context.call);
   frame->top_ = this;
@@ -37,7 +37,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan)
   slots_.reserve(plan_->slots.size());
   for (size_t i = 0; i < plan_->slots.size(); ++i) {
     const SlotPlan& slot = plan_->slots[i];
-    // Sizes of what is in a shaped block are known later.
+    // Sizes inside a shaped block are known later.
     slots_.emplace_back(slot.type.dims.known() ? Tensor(slot.type) : Tensor());
     if (slot.storage == Storage::kArena)
       slots_of_block_[slot.block].push_back(static_cast<uint32_t>(i));
@@ -57,16 +57,16 @@ void Frame::Run(std::span<void* const> feeds, Scope& scope) {
     BindFetches();
     for (TensorStack& stack : stacks_) stack.Clear();
     step_ = plan_->program->runs().fetch_add(1) + 1;
-    // One op is run, or not, before anybody could ask.
+    // One op takes too little time for an interruption.
     std::optional<ActiveRun> active;
     if (plan_->blocks.size() > 1 || plan_->blocks[0].code.size() > 1) active.emplace(*plan_);
     begun = true;
     RunBlock(0, 0);
   } catch (...) {
-    // A startup program that failed must not leave memory behind that passes for values.
+    // A startup program that failed must not leave memory that looks like values.
     for (auto& [slot, before] : made) {
       const std::string& name = plan_->slots[slot].name;
-      // What was filled once is whole, whatever came after it.
+      // Values filled once are complete, whatever happened afterwards.
       const uint32_t flag = plan_->slots[slot].filled_once;
       if (begun && flag != 0 && *slots_[flag].as<bool>()) continue;
       if (before) {
@@ -109,7 +109,7 @@ void Frame::Fetch(std::span<Tensor> fetched) {
   for (const uint32_t slot : plan_->fetch_slots) {
     if (plan_->slots[slot].storage == Storage::kFetch) slots_[slot].data = nullptr;
   }
-  // Files and threads do not stay until the next run.
+  // Files and threads are released before the next run.
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (plan_->slots[slot].storage == Storage::kReader) slots_[slot] = Tensor();
   }
@@ -155,10 +155,10 @@ void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& ma
   }
 }
 
-// The start of a block is a safe point: nothing of its own is alive, so its shape may change.
+// The start of a block is a safe point: none of its values is alive, so its shape may change.
 void Frame::OpenBlock(int block) {
   if (hook_epoch_ != hook_epoch.load(std::memory_order_acquire)) [[unlikely]] {
-    // Whoever may not be stopped sees the hook in a later run.
+    // A thread that may not be stopped sees the hook in a later run.
     if (!unwatched_runs) hook_epoch_ = hook_epoch.load(std::memory_order_acquire);
     hook_ = unwatched_runs ? nullptr : CurrentHook();
   }
@@ -211,7 +211,7 @@ void Frame::ShapeBlock(int block, std::span<const VarType> types) {
 
 void Frame::UseVariant(int block, std::shared_ptr<const Variant> variant) {
   if (variant == variants_[block]) return;
-  // The variant has calls for the blocks inside too: they are to be resized anew.
+  // The variant has calls for the inner blocks too: they must be resized again.
   for (size_t inner = block + 1; inner < variants_.size(); ++inner) {
     int b = static_cast<int>(inner);
     while (b > block) b = plan_->blocks[b].parent;
@@ -242,14 +242,15 @@ void Frame::UseShape(int block, PlanShape shape) {
     }
   };
   if (fast && block == root && inspect_arenas_[root].memory != nullptr) {
-    // Nobody looks any more: the memory that kept every value goes, and sub-blocks are bound anew.
+    // Nobody looks any more: the memory that kept every value is freed, and sub-blocks are bound
+    // again.
     inspect_arenas_[root] = {};
     unbind();
   }
   Arena& arena = (fast ? fast_arenas_ : inspect_arenas_)[root];
   const size_t bytes = fast ? typing.fast_bytes : typing.inspect_bytes;
   if (arena.memory == nullptr || arena.bytes < bytes) {
-    // Huge pages make good a part of what keeping every value costs.
+    // Huge pages make up for part of the cost of keeping every value.
     arena = {fast ? AllocateAligned(bytes) : AllocateHuge(bytes), bytes};
     unbind();
   }
@@ -310,13 +311,13 @@ ValueState Frame::StateOf(uint32_t index, const Instruction** released_by) const
       return WrittenInside(index, *level) ? ValueState::kPresent : ValueState::kNotWritten;
   }
   if (slot.given) return ValueState::kPresent;
-  // A variable that a block around it also wrote is written before any sub-block runs.
+  // A variable that an outer block also wrote is written before any sub-block runs.
   const bool written =
       slot.first_write < at || (slot.first_write == at && (done || inner != nullptr));
   if (!written) return ValueState::kNotWritten;
   if (slot.storage != Storage::kArena || shapes_[slot.block] == PlanShape::kInspect)
     return ValueState::kPresent;
-  // An op that failed may have overwritten a part of what it takes over.
+  // A failed op may have overwritten part of the memory that it takes over.
   const bool taken = slot.taken_in_place && inner == nullptr && (after_ || failed_);
   const bool gone = at > slot.released_after || (at == slot.released_after && taken);
   if (!gone) return ValueState::kPresent;

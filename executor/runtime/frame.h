@@ -19,9 +19,9 @@ class Frame final : public FrameEditor, public BlockRunner {
  public:
   explicit Frame(std::shared_ptr<const Plan> plan);
 
-  // Runs the plan once, with the memory of what it is fed. Values are there until the next Run.
+  // Runs the plan once, with the memory of its feeds. Values stay until the next Run.
   void Run(std::span<void* const> feeds, Scope& scope);
-  // The fetched values of the latest run, each with memory of its own: once after a run.
+  // The fetched values of the latest run, each with its own memory: once after a run.
   void Fetch(std::span<Tensor> fetched);
 
   // One pass over a block's instructions: the loop that everything runs through.
@@ -54,28 +54,28 @@ class Frame final : public FrameEditor, public BlockRunner {
   };
 
   void BindFeeds(std::span<void* const> feeds);
-  // `made` gets the slots whose memory is new: nobody has written a value there.
+  // `made` gets the slots whose memory is new and has no value yet.
   void BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made);
-  // Memory for what the caller gets.
+  // Memory for values handed to the caller.
   void BindFetches();
   void EnterBlock(Level& level);
   void UseShape(int block, PlanShape shape);
   void UseVariant(int block, std::shared_ptr<const Variant> variant);
-  // What holds for a block, and for a slot, with the types that they have now.
+  // The layout of a block and of a slot for their current types.
   const Typing& TypingOf(int block) const;
   const SlotPlan& PlanOf(uint32_t slot) const;
-  // Looks for an interruption in the middle of a run.
+  // Checks for an interruption in the middle of a run.
   void PollHere();
   void RunWatched(const Instruction& instruction, Level& level);
   // Have the blocks that run inside this level written the slot?
   bool WrittenInside(uint32_t slot, const Activation& level) const;
   [[noreturn]] void Failed(Level& level, const char* what);
-  // Memory of the frame's own for a value that is shared with others.
+  // The frame's own memory for a value that is shared with others.
   void Own(uint32_t slot);
   void Disown(uint32_t slot);
   void DisownAll();
-  // Constants that the block makes from an instruction on: as they are in the plan, or computed
-  // anew from others that were edited.
+  // Constants that the block makes from an instruction on: as in the plan, or computed again from
+  // others that were edited.
   void RefreshConstants(int block, uint32_t from);
 
   const std::shared_ptr<const Plan> plan_;
@@ -85,7 +85,7 @@ class Frame final : public FrameEditor, public BlockRunner {
   std::deque<TensorStack> stacks_;
   std::vector<PlanShape> shapes_;
   std::vector<bool> bound_;
-  // Opened, and not run yet.
+  // Opened, but not run yet.
   std::vector<bool> opened_;
   // Of blocks that vary: rows, the variant in use, and its calls.
   std::vector<int64_t> rows_;
@@ -107,7 +107,8 @@ class Frame final : public FrameEditor, public BlockRunner {
   Level* top_ = nullptr;
   bool after_ = false;
   bool failed_ = false;
-  // Interruptions wait for the next Poll, of the outermost of so many holders; one is waiting.
+  // Interruptions wait for the next Poll of the outermost holder: the number of holders, and
+  // whether one is waiting.
   int held_ = 0;
   bool interrupted_ = false;
   std::chrono::steady_clock::time_point polled_{};

@@ -19,7 +19,7 @@ void Frame::Edit(uint32_t slot, const std::function<void(Tensor&)>& write) {
   }
   write(slots_[slot]);
   if (storage != Storage::kConstant) return;
-  // What has run has seen the old value. Blocks that are still to be entered look for themselves.
+  // Instructions that have run saw the old value. Blocks entered later check for themselves.
   for (const Activation* level = top_; level != nullptr; level = level->parent) {
     const bool still_to_run = level == top_ && !after_;
     RefreshConstants(level->block, level->instruction->index + (still_to_run ? 0 : 1));

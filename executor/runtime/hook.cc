@@ -11,7 +11,7 @@ namespace opstep {
 namespace {
 
 std::mutex& HookMutex() {
-  // Whoever holds it while another thread forks would hold it for ever in the child.
+  // A thread that held it while another thread forked would hold it forever in the child.
   static std::mutex* mutex = [] {
     pthread_atfork([] { HookMutex().lock(); }, [] { HookMutex().unlock(); },
                    [] { HookMutex().unlock(); });

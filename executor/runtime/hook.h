@@ -18,10 +18,10 @@ struct Activation {
   const Instruction* instruction = nullptr;
 };
 
-// Is there a value in a slot, at the place where the run stands?
+// Does a slot have a value at the run's current place?
 enum class ValueState { kPresent, kNotWritten, kReleased };
 
-// A running plan, to look at. Valid only inside a hook call, on the thread that runs.
+// Read access to a running plan. Valid only inside a hook call, on the thread that runs.
 class FrameView {
  public:
   virtual ~FrameView() = default;
@@ -33,31 +33,30 @@ class FrameView {
   virtual const Activation& top() const = 0;
   // The op of `top` has run.
   virtual bool after() const = 0;
-  // For kReleased, `*released_by` is the instruction after which it went.
+  // For kReleased, `*released_by` is the instruction after which it was released.
   virtual ValueState StateOf(uint32_t slot, const Instruction** released_by = nullptr) const = 0;
   virtual const Tensor& tensor(uint32_t slot) const = 0;
 };
 
-// A run that stands still, to change. Who only looks gets a FrameView.
+// Write access to a stopped run. Readers get a FrameView.
 class FrameEditor : public FrameView {
  public:
   // Lets `write` change the slot's value, which must be present. Only this run sees the change, or,
-  // for a persistable variable, everybody who has the scope: what the caller fed and what other
-  // runs of the plan share is copied first. Constants that are still to come and depend on it are
-  // computed anew.
+  // for a persistable variable, all users of the scope: feeds of the caller and values shared with
+  // other runs of the plan are copied first. Later constants that depend on it are computed again.
   virtual void Edit(uint32_t slot, const std::function<void(Tensor&)>& write) = 0;
 };
 
 // The one way into a run. Calls come from the thread that runs and may block it. BeforeOp and
-// AfterOp are called only for instructions whose watch byte asks for it. A hook may throw nothing
-// but Error and Interrupted, which end the run.
+// AfterOp are called only for instructions whose watch byte asks for it. A hook may throw only
+// Error and Interrupted, which end the run.
 class Hook {
  public:
   virtual ~Hook() = default;
-  // Does it want every value kept? Else blocks run in their fast shape, and it sees the values that
-  // an op reads and makes at that op only. Asked at each start of a block.
+  // Should every value be kept? If not, blocks run in their fast shape, and the hook sees an op's
+  // inputs and outputs only at that op. Asked at each start of a block.
   virtual bool Inspects() const { return true; }
-  // Also the place to look at a plan for the first time and set its watch bytes.
+  // Also the place to see a plan for the first time and set its watch bytes.
   virtual void EnterBlock(const FrameView&) {}
   virtual void BeforeOp(FrameEditor&) {}
   virtual void AfterOp(FrameEditor&) {}
@@ -66,13 +65,13 @@ class Hook {
   virtual void LeaveBlock(const FrameView&) {}
 };
 
-// The process's hook: every run looks for it at its start and at each start of a block. Null takes
-// it away; a run that is inside it keeps it alive.
+// The process's hook: every run looks it up at its start and at each start of a block. Null removes
+// it; a run that is inside it keeps it alive.
 void SetHook(std::shared_ptr<Hook> hook);
 std::shared_ptr<Hook> CurrentHook();
 
 // Called on the running thread now and then (about every 0.1 s of a run, and by a hook that waits);
-// throws to end the run. The bindings set it to look for Ctrl-C.
+// throws to end the run. The bindings set it to check for Ctrl-C.
 void SetInterruptPoll(void (*poll)());
 void PollInterrupt();
 
@@ -83,7 +82,7 @@ class OpError : public Error {
   using Error::Error;
 };
 
-// What PollInterrupt throws: the language above has its own error pending.
+// Thrown by PollInterrupt: the calling language has its own error pending.
 struct Interrupted {};
 
 }  // namespace opstep

@@ -1,4 +1,4 @@
-// Watched: all that a run pays for each op while nobody looks.
+// Watched: the whole cost per op of a run that is not watched.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@ namespace opstep {
 extern std::atomic<uint64_t> hook_epoch;
 // Is there a hook?
 extern std::atomic<bool> hook_there;
-// Runs of this thread go on without a hook that comes now: the thread holds what others, whom the
-// hook would wait for, need.
+// Runs of this thread go on without a hook set now: the thread holds something needed by threads
+// that the hook would wait for.
 extern thread_local constinit bool unwatched_runs;
 
-// All that a run pays for each op while nobody looks: one relaxed load and one branch not taken.
+// The whole cost per op of a run that is not watched: one relaxed load and one branch not taken.
 // OPSTEP_NO_HOOK exists only for the benchmark that measures this price.
 inline bool Watched([[maybe_unused]] const Instruction& instruction) {
 #ifdef OPSTEP_NO_HOOK

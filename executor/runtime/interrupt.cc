@@ -23,8 +23,8 @@ void ForEach(const Plan& plan, void (*change)(std::atomic<uint8_t>&)) {
 
 }  // namespace
 
-// One thread, there only while there are runs: it sleeps 0.1 s at a time, never blocks on anything
-// but `mutex_`, and ends by itself after a second without runs. Never destroyed, so that a run on
+// One thread, which exists only while there are runs: it sleeps 0.1 s at a time, blocks only on
+// `mutex_`, and ends by itself after a second without runs. Never destroyed, so that a run on
 // another thread at process exit finds it intact.
 class Ticker {
  public:
@@ -54,8 +54,8 @@ class Ticker {
 
  private:
   Ticker() {
-    // The child of a fork has no ticker thread, and what is in the list may stand on the stacks of
-    // threads that it has not.
+    // The child of a fork has no ticker thread, and list entries may be on the stacks of threads
+    // that it does not have.
     pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); },
                    [] {
                      Get().runs_ = nullptr;
@@ -75,7 +75,7 @@ class Ticker {
         return;
       }
       for (ActiveRun* run = runs_; run != nullptr; run = run->next_) {
-        // A run that has just begun is not asked yet.
+        // A run that has just begun is not checked yet.
         if (run->seen_)
           ForEach(run->plan_,
                   [](auto& watch) { watch.fetch_or(watch::kPoll, std::memory_order_relaxed); });
@@ -110,13 +110,13 @@ void Frame::PollHere() {
 }
 
 void Frame::Poll() {
-  // An inner loop: the iteration around it is not over.
+  // An inner loop: the outer iteration is not over.
   const bool inner = held_ > 1;
   if (interrupted_ && !inner) {
     interrupted_ = false;
     throw Interrupted();
   }
-  // To look may mean to wait for the language above.
+  // The check may wait for the calling language.
   const auto now = std::chrono::steady_clock::now();
   if (now - polled_ < 50ms) return;
   polled_ = now;

@@ -6,7 +6,7 @@
 namespace opstep {
 
 // Marks a plan as running. While a run lasts, a ticker asks it about every 0.1 s, by a bit in its
-// watch bytes, to look whether it was interrupted: so the loop pays nothing for Ctrl-C.
+// watch bytes, to check for an interruption: so Ctrl-C costs the loop nothing.
 class ActiveRun {
  public:
   explicit ActiveRun(const Plan& plan);

@@ -19,7 +19,7 @@ void Frame::RunBlock(int block, uint64_t iteration) {
       }
     }
   } catch (const OpError&) {
-    throw;  // it has its place already
+    throw;  // it already names its place
   } catch (const std::exception& error) {
     Failed(level, error.what());
   }

@@ -21,23 +21,23 @@ class ForeignValue : public Error {
 // Values that outlast a run, by name. Safe to use from several threads; two runs that write one
 // variable at the same time race on its elements, as they would in NumPy.
 //
-// A value may have an owner, a number: `owner` says for whom it is looked for, and a value that has
-// another owner is a ForeignValue. Nobody (0) finds all values, and all find what is nobody's,
-// which becomes theirs.
+// A value may have an owner, a number: `owner` is the caller, and a value of another owner is a
+// ForeignValue. Nobody (0) finds all values, and every owner finds values without an owner, which
+// it then owns.
 class Scope {
  public:
   // Null data when there is no such variable.
   Tensor Find(const std::string& name) const;
   Tensor Find(const std::string& name, uint64_t owner);
-  // Gives it memory when it has none or its type changed; `made` says whether it did, and `before`
-  // is then what was there.
+  // Gives it memory when it has none or its type changed; `made` says whether it did; then `before`
+  // is the old value.
   Tensor FindOrAllocate(const std::string& name, const VarType& type, uint64_t owner, bool& made,
                         Tensor& before);
-  // The owner stays as it was.
+  // Keeps the owner.
   void Set(const std::string& name, Tensor tensor);
   uint64_t OwnerOf(const std::string& name) const;
   void SetOwner(const std::string& name, uint64_t owner);
-  // All that is of one owner becomes the other's.
+  // Gives all values of one owner to another.
   void HandOver(uint64_t from, uint64_t to);
   bool Erase(const std::string& name);
   std::vector<std::string> Names() const;

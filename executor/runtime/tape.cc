@@ -1,4 +1,4 @@
-// Gradients of what imperative mode ran.
+// Gradients of the ops that imperative mode ran.
 #include <algorithm>
 #include <unordered_set>
 
@@ -7,7 +7,7 @@
 namespace opstep {
 namespace {
 
-// What the loss was computed by, in the order in which it ran.
+// The ops that computed the loss, in the order of their runs.
 Tape Collect(const RuntimeValue& loss) {
   Tape tape;
   std::unordered_set<const TapeNode*> seen{loss.node.get()};
@@ -17,7 +17,7 @@ Tape Collect(const RuntimeValue& loss) {
     pending.pop_back();
     OPSTEP_CHECK(!node->released, "backward has already gone through ", node->op->op().name(),
                  node->op->program->Place(node->op->op()),
-                 " and has freed what that op saw: say backward(retain=True) the first time");
+                 " and has freed the values of that op: call backward(retain=True) the first time");
     for (size_t i = 0; i < node->inputs.size(); ++i) {
       const std::shared_ptr<TapeNode>& maker = node->inputs[i]->node;
       if (node->wanted[i] && maker != nullptr && seen.insert(maker.get()).second)
@@ -85,7 +85,7 @@ std::vector<ValuePtr> RunSteps(const BackwardPlan& backward, const Tape& tape) {
 
 void CheckLoss(const RuntimeValue& loss) {
   OPSTEP_CHECK(loss.node != nullptr && !loss.stop_gradient,
-               "backward: the value was computed from nothing that a gradient is wanted of; set "
+               "backward: the value depends on nothing that needs a gradient; set "
                "stop_gradient = False before it is used");
 }
 

@@ -33,7 +33,7 @@ class Wiring {
       for (uint32_t i = 0; i < node.inputs.size(); ++i) {
         const RuntimeValue& input = *node.inputs[i];
         const bool flows = node.wanted[i];
-        // Where no gradient flows only the memory counts.
+        // Without a gradient, only the memory counts.
         const Identity identity = flows ? IdentityOf(input) : Identity{input.buffer.get(), 1};
         const uint32_t number = Number(identity, {n, false, i});
         inputs.emplace_back(number);
@@ -134,12 +134,12 @@ class Builder {
     AppendOp(*program_, 0, std::move(op));
   }
 
-  // The variable for a value, made when it is met first.
+  // The variable for a value, made at its first use.
   const std::string& Variable(uint32_t number, const std::string& wish, bool in_place) {
     std::string& name = names_[number];
     if (!name.empty()) return name;
     name = wish;
-    // A gradient that is on the tape is a value as others: its name is not kept for the pass.
+    // A gradient on the tape is a value like others: its name is not kept for the pass.
     std::replace(name.begin(), name.end(), '@', '.');
     const std::string base = name;
     for (int i = 1; program_->FindVarHere(0, name) != nullptr; ++i) name = Cat(base, "_", i);
@@ -147,7 +147,8 @@ class Builder {
     var.set_name(name);
     var.set_kind(proto::TENSOR);
     SetType(var, BufferAt(tape_, wiring_.places[number]).tensor.type());
-    // What gradients are wanted of are the parameters of this program, until it has its gradients.
+    // The values whose gradients are wanted are this program's parameters until it has its
+    // gradients.
     const bool leaf = wiring_.leaves.count(number) != 0;
     var.set_persistable(leaf);
     var.set_parameter(leaf);
@@ -191,7 +192,7 @@ class Builder {
     return feeds;
   }
 
-  // Each gradient op as a program of its own, under its own name and on its line.
+  // Each gradient op as a separate program, under its own name and on its line.
   void MakeSteps(BackwardPlan& made, const std::vector<FeedType>& feeds,
                  const std::vector<std::string>& gradients) const {
     std::unordered_map<std::string, int> numbers{{"", -1}};

@@ -17,8 +17,8 @@ struct Place {
 
 using Tape = std::vector<std::shared_ptr<TapeNode>>;
 
-// One gradient op, to be recorded itself. Variables have numbers: what is fed comes first, then
-// what the ops make.
+// One gradient op, to be recorded itself. Variables have numbers: feeds come first, then outputs of
+// the ops.
 struct Step {
   std::shared_ptr<const TracedOp> op;
   std::vector<int> inputs, outputs;  // -1: there is none
@@ -38,7 +38,7 @@ struct BackwardPlan {
   std::vector<int> gradients;  // their numbers among the variables of the steps
 };
 
-// What is asked of a tape: everything that its plan depends on besides its wiring.
+// The request to a tape: everything that its plan depends on besides its wiring.
 struct TapeRequest {
   const RuntimeValue& loss;
   const std::vector<ValuePtr>& wanted;

@@ -7,7 +7,7 @@
 namespace opstep {
 namespace {
 
-// Code that is run once and thrown away (notebook cells) must not pile up.
+// Code that runs once (notebook cells) must not pile up.
 constexpr size_t kMostCalls = 65536;
 
 uint32_t NumberOf(const std::string& key) {

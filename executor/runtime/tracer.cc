@@ -75,7 +75,7 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   const OpDef& def = GetOp(op.type());
   auto traced = std::make_shared<TracedOp>();
   traced->id = NextNumber();
-  // Of a gradient without one the backward pass says so.
+  // For a gradient op without a gradient the backward pass reports it.
   traced->has_gradient = def.grad != nullptr || op.type().ends_with("_grad");
   const std::vector<std::string> reads = VarNames(op.inputs()), writes = VarNames(op.outputs());
   std::vector<std::string> fetches;
@@ -104,7 +104,7 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
   size_t& bytes = traced->bytes;
   for (const SlotPlan& slot : traced->plan->plan().slots)
     bytes += slot.type.dims.known() ? Tensor(slot.type).bytes() : kBrief;
-  // Not what calls back: a hook may come while that runs.
+  // Not ops that call back: a hook may be set while they run.
   traced->brief = !def.side_effect && !def.own_test && bytes < kBrief;
   return traced;
 }
@@ -114,7 +114,7 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
   record = record && op->has_gradient &&
            std::any_of(inputs.begin(), inputs.end(),
                        [](const ValuePtr& input) { return input->differentiable(); });
-  // Few enough for the stack, as a rule.
+  // Usually few enough for the stack.
   std::array<std::byte, 1024> stack;
   std::pmr::monotonic_buffer_resource memory(stack.data(), stack.size());
   std::pmr::vector<void*> feeds(&memory);
@@ -132,8 +132,7 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
   } else {
     Scope scope;
     for (const auto& [place, name] : op->written) {
-      // Borrowed: the plan's frame, which is kept, must not keep the memory of a model that has
-      // gone.
+      // Borrowed: the plan's frame, which is kept, must not keep the memory of a freed model.
       Tensor borrowed = outputs[place]->tensor();
       borrowed.owner = nullptr;
       scope.Set(name, std::move(borrowed));
@@ -146,7 +145,7 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
   if (record) Record(op, inputs, outputs, input_writes);
 }
 
-// A long chain would otherwise be freed by as many calls inside each other.
+// Otherwise a long chain would be freed by deeply nested calls.
 TapeNode::~TapeNode() {
   std::vector<ValuePtr> pending = std::move(inputs);
   while (!pending.empty()) {

@@ -17,24 +17,25 @@ namespace opstep {
 
 struct TapeNode;
 
-// Memory that runtime values share, and how often ops have written into it after it was made.
+// Memory that runtime values share, and the number of later writes by ops.
 struct Buffer {
   Tensor tensor;
   std::atomic<uint32_t> writes{0};
 };
 
-// A tensor that is there now: what imperative mode has in place of a program's variable. Used by
-// one thread at a time.
+// A tensor with a value now: imperative mode's counterpart of a program's variable. Used by one
+// thread at a time.
 struct RuntimeValue {
   std::shared_ptr<Buffer> buffer;
-  // What a debugger calls it; "" for what ops give.
+  // Its name in a debugger; "" for results of ops.
   std::string name;
   bool stop_gradient = true;
-  // The op that made it, if gradients flow through that, and which of its outputs it is.
+  // The op that made it, if gradients flow through the op, and the number of the output.
   std::shared_ptr<TapeNode> node;
   uint32_t output = 0;
   std::shared_ptr<RuntimeValue> gradient;
-  // The object that the language above shows it as, while there is one: that is its to change.
+  // The object that shows it in the calling language, while one exists; only that language changes
+  // it.
   void* shown_as = nullptr;
 
   const Tensor& tensor() const { return buffer->tensor; }
@@ -45,19 +46,19 @@ using ValuePtr = std::shared_ptr<RuntimeValue>;
 
 ValuePtr MakeValue(Tensor tensor);
 
-// One op as a program and plan of its own, for inputs of some types, made on some line.
+// One op as a separate program and plan, for inputs of some types, made on some line.
 struct TracedOp {
   uint64_t id = 0;  // unique in the process
   std::shared_ptr<const Program> program;
   std::unique_ptr<CompiledPlan> plan;
   bool has_gradient = false;
-  // It takes less time than another thread would need to begin.
+  // It takes less time than starting another thread.
   bool brief = false;
-  size_t bytes = 0;  // of all that it reads and writes, about
+  size_t bytes = 0;  // estimate of all reads and writes
   // Inputs that the plan is fed, by their places among the op's inputs.
   std::vector<uint32_t> fed;
-  // Outputs that the plan makes, by their places among the op's outputs; the others it writes into
-  // values that are there.
+  // Outputs that the plan makes, by their places among the op's outputs; it writes the others into
+  // existing values.
   std::vector<uint32_t> made;
   std::vector<std::pair<uint32_t, std::string>> written;
 
@@ -66,18 +67,17 @@ struct TracedOp {
 
 // Compiles an op that names its variables: equal names are the same value. `inputs`: the types of
 // the variables that it reads, in the op's order; `outputs`: of those that it writes into, with
-// dtype kNone for those that are to be made. A variable named "" is not there.
+// dtype kNone for new ones. A variable named "" is missing.
 std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, proto::OpDesc op,
                                              const std::vector<VarType>& inputs,
                                              const std::vector<VarType>& outputs);
 
 // Runs it at once, through the run loop that everything runs through. `outputs`: values to write
-// into, null for those that are to be made, which it fills in. With `record`, what is needed for
-// gradients is kept.
+// into, null for new ones, which it fills in. With `record`, values for gradients are kept.
 void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
                  std::span<ValuePtr> outputs, bool record);
 
-// Numbers that are few as a rule: those need no memory of their own.
+// Numbers, usually few: then they need no heap memory.
 template <typename T>
 class Few {
  public:
@@ -100,15 +100,15 @@ class Few {
   std::vector<T> more_;
 };
 
-// An op that ran, with the values that it saw. Values know the op that made them, and ops what they
-// read: what nobody can ask a gradient of any more is freed.
+// An op that ran, with the values that it saw. Values refer to the op that made them, and ops to
+// their inputs: values whose gradient nobody can ask for any more are freed.
 struct TapeNode {
   uint64_t number = 0;  // in the order in which ops ran
   std::shared_ptr<const TracedOp> op;
   std::vector<ValuePtr> inputs;
   Few<uint8_t> wanted;  // is a gradient of the input wanted?
   std::vector<std::shared_ptr<Buffer>> outputs;
-  Few<uint8_t> in_place;  // of outputs: no gradient flows through what is written into
+  Few<uint8_t> in_place;  // of outputs: no gradient flows through values that are written into
   // Buffer::writes of the inputs as they were read and of the outputs as they were made.
   Few<uint32_t> input_writes, output_writes;
   bool released = false;

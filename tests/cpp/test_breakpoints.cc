@@ -160,7 +160,7 @@ void Others(Fixture& f) {
   f.Set(listing(3));
   CheckEqual(f.Watched(), "2 ");
   CheckEqual(f.Set(listing(1)).message(),
-             "no op that runs stands on line 1 of program 'main' (nearest lines with ops: 2)");
+             "no op that runs is on line 1 of program 'main' (nearest lines with ops: 2)");
   f.Set([](proto::Breakpoint& b) {
     b.mutable_op()->set_program(7);
     b.mutable_op()->set_op(6);

@@ -134,7 +134,7 @@ CASES = [
     Case("Layer", lambda t: t.net(t.x), ONLY_INSIDE, "outside"),
     Case("another thread", lambda t: t.in_a_thread(), ONLY_INSIDE),
     # Gradients.
-    Case("twice", lambda t: t.backward_twice(), "say backward(retain=True) the first time"),
+    Case("twice", lambda t: t.backward_twice(), "call backward(retain=True) the first time"),
     Case("many", lambda t: (t.w * 2).backward(), "a loss must be one float"),
     Case("of nothing", lambda t: t.x.backward(), "set stop_gradient = False before it is used"),
     Case("of ints", lambda t: to_variable(np.array([1]), False), "only floats have"),

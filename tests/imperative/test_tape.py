@@ -102,7 +102,7 @@ def test_backward_twice() -> None:
         with pytest.raises(opstep.Error) as error:
             loss.backward()
     text = str(error.value)
-    assert "say backward(retain=True) the first time" in text
+    assert "call backward(retain=True) the first time" in text
     assert text.count("(test_tape.py:") == 2, "the op's line and that of the call"
 
 
@@ -110,7 +110,7 @@ def test_what_backward_refuses() -> None:
     with imperative.guard():
         with pytest.raises(opstep.Error, match=r"a loss must be one float.*\(test_tape.py:"):
             (wanted() * 2).backward()
-        with pytest.raises(opstep.Error, match=r"nothing that a gradient is wanted of"):
+        with pytest.raises(opstep.Error, match=r"nothing that needs a gradient"):
             to_variable(X).sum().backward()
         with pytest.raises(opstep.Error, match=r"int64 has no gradient: only floats have"):
             to_variable(np.array([1]), stop_gradient=False)

@@ -269,7 +269,7 @@ TEXT = json.dumps(entry())
         (st(b'{"w\xff":' + TEXT.encode() + b"}"), "UTF-8 expected"),
         (st(b'{"w\\ud800":' + TEXT.encode() + b"}"), "a whole character expected"),
         (st(b'{"w\n":' + TEXT.encode() + b"}"), "a printable character expected"),
-        (st(f'{{"w":{TEXT},"w":{TEXT}}}'.encode()), "tensor 'w' is there twice"),
+        (st(f'{{"w":{TEXT},"w":{TEXT}}}'.encode()), "tensor 'w' occurs twice"),
         (st({"w": entry("F8_E4M3")}), "dtype 'F8_E4M3', which opstep does not know"),
         (st({"w": {"dtype": "F32", "shape": [2, 3]}}), "has no data_offsets"),
         (st({"w": entry(shape=[2, -3])}), "a whole number of 0 or more expected"),

@@ -112,13 +112,16 @@ BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: ops.pad(data("a", [3]), pads=[0, 0], mode="mirror"), "[pad] mode is 'mirror'"),
     (
         lambda: ops.pad(data("a", [3], "uint8"), pads=[1, 1], constant_value=256),
-        "[pad] constant_value is 256, which is no uint8",
+        "[pad] constant_value is 256, which does not fit uint8",
     ),
     (lambda: ops.one_hot(data("a", [3], "int64"), depth=-1), "[one_hot] depth is -1"),
     (lambda: ops.range(limit=3, delta=0), "[range] from 0 to 3 in steps of 0 there is no end"),
     (lambda: ops.range(limit=3, delta=0.5), "for int64 they must be whole numbers"),
     (lambda: ops.range(limit=1e10, dtype="int32"), "is too large for int32"),
-    (lambda: ops.fill_like(data("a", [3], "int8"), value=128), "value is 128, which is no int8"),
+    (
+        lambda: ops.fill_like(data("a", [3], "int8"), value=128),
+        "value is 128, which does not fit int8",
+    ),
     (lambda: ops.eye_like(data("a", [3])), "[eye_like] X is [3]: it must be a matrix"),
     (lambda: ops.tri(data("a", [3])), "[tri] X is [3]: it must hold matrices"),
     (lambda: ops.dropout(data("a", [3]), ratio=1), "[dropout] ratio is 1: it must be 0 or more"),

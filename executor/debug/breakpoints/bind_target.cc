@@ -97,12 +97,12 @@ std::string BindTarget::WhyUnbound(const proto::Breakpoint& spec) const {
                  NearestLines(lines, spec.line().line()));
     case proto::Breakpoint::kListing:
       return Cat(
-          "no op that runs stands on line ", spec.listing().line(), " of ",
+          "no op that runs is on line ", spec.listing().line(), " of ",
           NamesNoProgram(spec) ? "a listing" : "program '" + spec.listing().program_name() + "'",
           yet, NearestLines(lines, spec.listing().line()));
     case proto::Breakpoint::kPattern:
       if (IsBlock(spec)) {
-        return Cat("no block is meant by '", spec.pattern(), "'", yet,
+        return Cat("no block matches '", spec.pattern(), "'", yet,
                    nearest.empty() ? "" : "; ops that run blocks: ", nearest);
       }
       if (spec.pattern().starts_with("grad:")) {
@@ -119,8 +119,8 @@ std::string BindTarget::WhyUnbound(const proto::Breakpoint& spec) const {
           " runs no op #", spec.op().op(), yet);
     case proto::Breakpoint::kData:
       if (!several.empty()) {
-        return Cat("Python's '", spec.data().variable(), "' was ", several,
-                   " in turn: say which of these");
+        return Cat("Python's '", spec.data().variable(), "' held ", several,
+                   " in turn: choose one of them");
       }
       if (nearest.empty() || nearest == spec.data().variable()) {
         return Cat("no op writes '", spec.data().variable(), "'", yet);
@@ -144,7 +144,7 @@ proto::Breakpoint WithVariable(proto::Breakpoint spec, const Plan& plan, const B
     if (python && !python->other) spec.mutable_data()->set_variable(python->variable);
     return spec;
   }
-  // A name that has held several variables says which one only at a stop.
+  // The variable of a name that has held several is known only at a stop.
   const std::vector<std::string> named = VariablesNamed(plan.desc, name);
   if (named.size() == 1) spec.mutable_data()->set_variable(named[0]);
   return spec;

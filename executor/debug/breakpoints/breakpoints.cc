@@ -10,11 +10,11 @@
 namespace opstep {
 namespace {
 
-// Which ops of a plan match, and where those begin that one execution of a line made.
+// Which ops of a plan match, and where the ops of one execution of a line begin.
 struct Matches {
   const Plan* plan;
   std::vector<std::vector<char>> hit;
-  // Of a line: its frame in the op's stack, from the outermost, from 1, and which execution.
+  // Of a line: its frame in the op's stack (1 is the outermost), and which execution.
   std::vector<std::vector<uint32_t>> frames;
   std::vector<std::vector<CallVisit>> visit;
 
@@ -128,7 +128,8 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, BoundPlan& bound) {
         inside = !starts;
       }
       any = true;
-      // Without a condition the first op of a visit says it all; with one, any op of it may.
+      // Without a condition only the first op of a visit counts; with a condition, any of its ops
+      // may hold.
       if (line && !spec.has_condition() && (inside || start != index)) {
         entry.ops.emplace(plan.program_id, instruction.op_id);
         ++bound_ops;
@@ -160,7 +161,7 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, BoundPlan& bound) {
       ++bound_ops;
     }
   }
-  // In imperative mode there is always more to come: what is not there yet may come.
+  // In imperative mode more ops can always follow: a missing one may still come.
   line_by_line_ |= IsTraced(plan);
   const bool whole = !IsTraced(plan) && !(line_by_line_ && OnlyFirstValues(plan));
   entry.target.seen_plan |= whole;
@@ -172,7 +173,7 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, BoundPlan& bound) {
   if (entry.ops.empty() && whole) entry.target.Explain(entry.spec, plan);
 }
 
-// Throws when the condition cannot be asked at the op.
+// Throws when the condition cannot be evaluated at the op.
 void Breakpoints::BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan& plan, int block,
                          const Instruction& instruction, Binding binding, BoundPlan& bound) const {
   bool after = spec.has_data();
@@ -212,8 +213,9 @@ void Breakpoints::Refresh(Entry& entry) const {
     status.set_message(
         Cat("the condition '", entry.spec.condition_text(), "' failed: ", entry.condition_failed));
   } else if (entry.unfit) {
-    status.set_message(Cat("the condition '", entry.spec.condition_text(), "' cannot be asked at ",
-                           entry.unfit, " of the ops: ", entry.condition_error));
+    status.set_message(Cat("the condition '", entry.spec.condition_text(),
+                           "' cannot be evaluated at ", entry.unfit,
+                           " of the ops: ", entry.condition_error));
   } else if (!entry.refused.empty()) {
     status.set_message(Cat("some ops are not logged: ", entry.refused));
   } else if (!entry.log_problem.empty()) {

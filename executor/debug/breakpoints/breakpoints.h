@@ -1,4 +1,4 @@
-// Breakpoints: those that are set, and what became of each.
+// Breakpoints: the set breakpoints and the status of each.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@ class Breakpoints {
  public:
   // They are log points, and may show what taps may.
   void Limit(const TapLimits* limits) { limits_ = limits; }
-  // Makes these all that there is. Bind must then be called for every bound plan.
+  // Replaces all breakpoints by these. Bind must then be called for every bound plan.
   void Replace(const proto::SetBreakpoints& wanted);
   void Clear() { entries_.clear(); }
-  // A thread stops for it. False when it has been removed meanwhile; a temporary one is then gone.
+  // A thread stops for it. False when it has been removed meanwhile. Removes a temporary
+  // breakpoint.
   bool Take(uint32_t id, bool* gone);
 
   // Resolves all of them against a plan and puts them into the work of its ops.
   void Bind(const Plan& plan, BoundPlan& bound);
-  // The condition could not be evaluated: told once.
+  // The condition could not be evaluated: reported once.
   void ConditionFailed(uint32_t id, const std::string& error);
 
-  // All, in the order in which they were set; they count as told.
+  // All, in the order in which they were set; they count as reported.
   proto::BreakpointStatuses Tell();
-  // Those that differ from what was told last.
+  // Those that differ from the last report.
   std::vector<proto::BreakpointStatus> TakeChanges();
 
  private:
@@ -43,14 +44,14 @@ class Breakpoints {
     size_t order = 0;
     // Ops it was bound to, also those of plans that are gone: they bind again when they come back.
     std::set<std::pair<uint32_t, uint32_t>> ops;  // program, op
-    size_t unfit = 0;                             // ops that its condition cannot be asked at
+    size_t unfit = 0;                             // ops where its condition cannot be evaluated
     proto::BreakpointStatus status;
     std::string condition_error;   // of binding
     std::string condition_failed;  // of evaluating
-    std::string log_problem;       // a value of the log message that cannot be had somewhere
+    std::string log_problem;       // a value of the log message that is not available at some op
     std::string refused;           // why an op is not to be logged
     std::shared_ptr<HitCount> hits;
-    uint32_t moved = 0;  // the line that was taken in place of its own
+    uint32_t moved = 0;  // the line that was used instead of its own
     BindTarget target;
     std::string told;
   };
@@ -63,7 +64,7 @@ class Breakpoints {
 
   std::unordered_map<uint32_t, Entry> entries_;
   const TapLimits* limits_ = nullptr;
-  bool line_by_line_ = false;  // ops of imperative mode were met
+  bool line_by_line_ = false;  // ops of imperative mode were seen
 };
 
 }  // namespace opstep

@@ -1,4 +1,4 @@
-// Content: what is in a variable at one moment, as much as a data breakpoint needs.
+// Content: the part of a variable's value at one moment that a data breakpoint needs.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ class HitCount {
  public:
   explicit HitCount(const proto::HitCondition& wanted) : op_(wanted.op()), count_(wanted.count()) {}
 
-  // One more visit: is it one of those that are wanted?
+  // Counts a visit: does it stop?
   bool Visit() { return Wanted(visits_.fetch_add(1, std::memory_order_relaxed) + 1); }
 
  private:

@@ -4,9 +4,9 @@
 namespace opstep {
 namespace {
 
-// What the server shows with its elements.
+// Larger values are shown without their elements.
 constexpr uint64_t kElements = 8;
-// A record is a line for people: what is larger was not meant.
+// A record is a line for people: nothing larger is intended.
 constexpr size_t kMostBytes = 64 << 10;
 
 }  // namespace

@@ -19,10 +19,10 @@ class LogLine {
 
   // One of its values reads an output of the op.
   bool needs_outputs() const { return needs_outputs_; }
-  // Why one of its values cannot be had at this op; empty when all can.
+  // Why one of its values is not available at this op; empty when all are.
   const std::string& problem() const { return problem_; }
 
-  // One part for each piece of the message; a value that cannot be had is a sentence.
+  // One part for each piece of the message; a value that is not available is a sentence.
   void Write(const FrameView& frame, proto::LogRecord* record) const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 constexpr std::chrono::milliseconds kGather{20};
 constexpr std::chrono::milliseconds kLast{500};
 constexpr std::chrono::milliseconds kSettle{200};
-// Not waited for when it is that much; also the most that one message holds.
+// With this much queued the sender does not wait; also the most that one message holds.
 constexpr size_t kMuch = 128 << 10;
 constexpr size_t kMuchRecords = 2000;
 constexpr size_t kMostBytes = 8 << 20;
@@ -30,7 +30,7 @@ void LogQueue::Add(proto::LogRecord record) {
   }
   bytes_ += size;
   records_.push_back(std::move(record));
-  // While the queue closes, the thread is Close's alone.
+  // While the queue closes, only Close may touch the thread.
   if (!closing_ && !thread_.joinable()) thread_ = std::thread([this] { Loop(); });
   if (records_.size() == 1 || bytes_ >= kMuch) changed_.notify_all();
 }

@@ -14,12 +14,12 @@
 
 namespace opstep {
 
-// What log points wrote and the server has not been sent yet. It is sent no more than a few
-// messages ahead of what it has worked in, so that stops and replies never wait behind records.
-// What does not fit is counted for its breakpoint, and the count is sent with the records.
+// Records that log points wrote and that are not sent yet. At most a few messages are sent ahead of
+// what the server has processed, so that stops and replies never wait behind records. Records that
+// do not fit are counted for their breakpoint, and the count is sent with the records.
 //
-// Thread: one, from the first record to Close. It sends what has gathered for 20 ms, or sooner when
-// that is much, and waits on its condition variable only.
+// Thread: one, from the first record to Close. It sends the records of 20 ms, or sooner when there
+// are many, and waits on its condition variable only.
 class LogQueue {
  public:
   // `send` must not block; false when the message goes nowhere.
@@ -29,17 +29,17 @@ class LogQueue {
 
   // Never waits for the server.
   void Add(proto::LogRecord record);
-  // The server has worked in a message with so many records.
+  // The server has processed a message with this many records.
   void Taken(uint64_t records);
-  // Sends what may be sent now, before something that must not overtake it.
+  // Sends what may be sent now, before a message that must not overtake it.
   void Flush();
-  // At the end of a run: waits a moment until the server has worked in all that was written, so
-  // that what the program prints next cannot overtake it. Not for a server that was too slow
+  // At the end of a run: waits a moment until the server has processed all records, so that the
+  // program's next output cannot overtake them. Does not wait for a server that was too slow
   // before, until it has caught up.
   void Settle();
   // Sends the rest as a count of what is dropped, for a server that leaves in order.
   void Finish();
-  // Forgets what was meant for a server that is gone; how many records it may not have.
+  // Forgets the records for a server that is gone; returns how many it may not have received.
   uint64_t Clear();
   // Gives the server a moment to take the rest, counts what is left as dropped, ends the thread.
   void Close();
@@ -59,7 +59,7 @@ class LogQueue {
   std::deque<proto::LogRecord> records_;
   size_t bytes_ = 0;
   std::map<uint32_t, uint64_t> dropped_;  // by breakpoint, since the last message
-  // Messages that were sent and not taken: their records, and the drops that they tell of.
+  // Messages that were sent and not confirmed: their records, and the drops that they report.
   struct Sent {
     uint64_t records, dropped;
   };
@@ -67,7 +67,7 @@ class LogQueue {
   uint64_t under_way_ = 0;  // records in `sent_`
   uint64_t unsent_ = 0;     // records and drops of messages that went nowhere
   bool closing_ = false;
-  bool behind_ = false;  // the server was waited for in vain
+  bool behind_ = false;  // waiting for the server failed
   std::atomic<bool> unsettled_{false};
   std::thread thread_;
 };

@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::string_view kGradPrefix = "grad:";
 constexpr std::string_view kBlockPrefix = "block:";
-// How far below a loop's first line its second may stand: an empty line and a comment between.
+// How far below a loop's first line its second may be: an empty line and a comment between.
 constexpr uint32_t kBelow = 3;
 
-// What came into being beside the op that the user's line asked for: a gradient, or the op that
-// gives a parameter its first value. Someone who stops at a layer does not mean those.
+// An op made besides the one that the user's line asked for: a gradient, or the op that gives a
+// parameter its first value. A stop at a layer does not mean these ops.
 bool Beside(const proto::OpDesc& op, const Plan& plan) {
   if (op.forward_op() != 0) return true;
   if (op.inputs_size() != 0 || op.outputs_size() == 0) return false;
@@ -88,7 +88,7 @@ class PatternMatcher : public Matcher {
     }
   }
 
-  // A gradient op is meant by its own name and by that of its forward op.
+  // A gradient op matches by its own name and by that of its forward op.
   bool Matches(const proto::OpDesc& op) const override {
     if (gradients_only_ && !op.forward_op()) return false;
     return Fits(op) || (gradients_only_ && forward_.contains(op.forward_op()));
@@ -103,7 +103,7 @@ class PatternMatcher : public Matcher {
   std::unordered_set<uint32_t> forward_;
 };
 
-// The first op of blocks, which are meant by their number or by the op that runs them: "while_0",
+// The first op of blocks, which are named by their number or by the op that runs them: "while_0",
 // "cond", "cond_0.true_block".
 class BlockMatcher : public Matcher {
  public:
@@ -134,8 +134,8 @@ class BlockMatcher : public Matcher {
   std::unordered_set<uint32_t> ops_;
 };
 
-// Ops that write the variable. What an op of a block writes is its own, not also that of the op
-// which runs the block.
+// Ops that write the variable. A write by an op of a block counts for that op only, not for the op
+// that runs the block.
 class WriteMatcher : public Matcher {
  public:
   WriteMatcher(const std::string& variable, const Plan& plan) {
@@ -270,7 +270,7 @@ std::string NearestOp(const Plan& plan, const std::string& pattern) {
       pattern.starts_with(kGradPrefix) ? pattern.substr(kGradPrefix.size()) : pattern;
   const bool glob = stem.find_first_of("*?") != std::string::npos;
   if (glob) stem.resize(stem.find_first_of("*?"));
-  // What stands before the star is compared with as much of each name.
+  // The part before the star is compared with the same length of each name.
   std::vector<std::string> starts, names;
   for (const BlockPlan& block : plan.blocks) {
     for (const Instruction& instruction : block.code) {

@@ -15,13 +15,12 @@ class Matcher {
  public:
   virtual ~Matcher() = default;
   virtual bool Matches(const proto::OpDesc& op) const = 0;
-  // Of a line: which frame of the stack of an op that matches is on it, counted from the outermost,
-  // from 1; else 0.
+  // Of a line: which frame of a matching op's stack is on it (1 is the outermost); else 0.
   virtual uint32_t Frame(const proto::OpDesc&) const { return 0; }
 
-  // An op's number and a line of the listing that name no program are taken for this plan's.
+  // An op number or listing line without a program is looked up in this plan.
   static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);
-  // "grad:" before it takes gradient ops only.
+  // The prefix "grad:" selects gradient ops only.
   static std::unique_ptr<Matcher> ForPattern(const std::string& pattern, const Plan& plan);
 };
 
@@ -29,10 +28,10 @@ class Matcher {
 std::string RealPath(const std::string& path);
 // Lines of the file on which ops of the plan were made.
 std::set<uint32_t> LinesWithOps(const Plan& plan, const std::string& file, bool gradients);
-// A loop is made on two lines, `loop = While(...)` and `with loop.block():`, and its op stands on
-// the second: the line, just below this one, of such an op; 0 when there is none.
+// A loop is made on two lines, `loop = While(...)` and `with loop.block():`, and its op has the
+// second: the line of such an op just below this line; 0 when there is none.
 uint32_t BlockOpBelow(const Plan& plan, const proto::SourceLine& line);
-// Does the program only give parameters their first values?
+// Does the program do nothing but give parameters their first values?
 bool OnlyFirstValues(const Plan& plan);
 // The op whose name is most like the pattern, or "".
 std::string NearestOp(const Plan& plan, const std::string& pattern);

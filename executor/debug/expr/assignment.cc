@@ -12,8 +12,8 @@
 namespace opstep::expr {
 namespace {
 
-// double to float so that a second rounding, to 16 bits, gives what one rounding would: what is
-// inexact ends in an odd bit.
+// double to float so that a second rounding, to 16 bits, gives what one rounding would: an inexact
+// result ends in an odd bit.
 float RoundToOdd(double x) {
   const float nearest = static_cast<float>(x);
   if (!std::isfinite(nearest) || static_cast<double>(nearest) == x) return nearest;
@@ -167,7 +167,7 @@ TargetPart::TargetPart(const Node& target, Tensor& tensor, Context& context)
     : memory_(tensor.as<char>()),
       bytes_(tensor.bytes()),
       part_(target.Part(Value::View(tensor), context)) {
-  // A list or a mask gives a copy. Of an array that holds positions it gives those that are meant.
+  // A list or a mask gives a copy. Of an array of positions it gives the selected positions.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(memory_), end = begin + bytes_;
   const uintptr_t at = reinterpret_cast<uintptr_t>(part_.data);
   if (part_.numel() == 0 || (at >= begin && at < end)) return;
@@ -205,7 +205,7 @@ void TargetPart::Put(const Tensor& given, Budget& budget) const {
 
 void TargetPart::Write(uint64_t offset, std::string_view bytes) const {
   OPSTEP_CHECK(!positions_ && part_.dense(),
-               "that part does not lie together in memory: assign to it instead");
+               "that part is not contiguous in memory: assign to it instead");
   const uint64_t total = static_cast<uint64_t>(part_.numel()) * SizeOf(part_.dtype);
   OPSTEP_CHECK(offset <= total && bytes.size() <= total - offset, "bytes ", offset, " to ",
                offset + bytes.size(), " do not fit: there are ", total);

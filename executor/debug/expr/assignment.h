@@ -11,7 +11,7 @@ namespace opstep::expr {
 // for int8, 2.5 for int64, 1e300 for float32.
 Tensor Fitted(const Value& value, DType dtype, Budget& budget);
 
-// Where in a tensor's memory the part that a target names lies.
+// The place in a tensor's memory of the part that a target names.
 class TargetPart {
  public:
   TargetPart(const Node& target, Tensor& tensor, Context& context);

@@ -10,7 +10,7 @@ namespace opstep::expr {
 namespace {
 
 struct Byte {
-  uint8_t bits;  // a bool, whatever a kernel wrote into it
+  uint8_t bits;  // a bool, whatever byte a kernel wrote into it
 };
 
 template <typename C, typename T>
@@ -26,7 +26,7 @@ C Convert(T v) {
 
 template <typename F>
 decltype(auto) DispatchMemory(DType dtype, F&& f) {
-  // Bytes of a bool that is none must not be read as one.
+  // A byte that is not 0 or 1 must not be read as a bool.
   if (dtype == DType::kBool) return f(Byte{});
   return DispatchEvery(dtype, std::forward<F>(f));
 }
@@ -86,7 +86,7 @@ Reader<C>::Reader(const Value& value, const Dims& dims) {
   }
   dtype_ = value.dtype;
   at_ = value.memory();
-  // From the outermost axis in; an axis that continues its neighbour's walk is joined to it.
+  // From the outermost axis inwards; an axis that continues its neighbour's memory is joined to it.
   const int lead = dims.rank() - value.rank;
   for (int i = 0; i < dims.rank(); ++i) {
     if (dims[i] == 1) continue;

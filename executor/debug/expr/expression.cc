@@ -85,7 +85,7 @@ class Binder {
     return nodes;
   }
 
-  // The parts of a.b.c, or nothing when it does not begin with a name.
+  // The parts of a.b.c; empty when it does not begin with a name.
   std::vector<std::string> Parts(const proto::Expr& expr, int depth) {
     std::vector<std::string> parts;
     const proto::Expr* e = &expr;
@@ -143,7 +143,7 @@ class Binder {
     return function.make(std::move(args));
   }
 
-  // grad(w): what it takes is a name, not a value.
+  // grad(w) takes a name, not a value.
   NodePtr BuildNamed(const proto::Expr& arg, int depth) {
     Count(depth);
     if (arg.node_case() == proto::Expr::kS) return names_.Gradient(arg.s());
@@ -255,7 +255,7 @@ class Bound : public Expression {
   }
 
  private:
-  // Of a variable that is there.
+  // Of a variable that has a value.
   uint32_t TargetSlot(Context& context) const {
     const uint32_t slot = root_->Target(context);
     OPSTEP_CHECK(slot != 0, "only a variable or a part of one can be changed, such as w[0, :5]");

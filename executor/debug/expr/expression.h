@@ -33,11 +33,11 @@ class Expression {
   struct Env {
     const FrameView& frame;
     const Activation& where;
-    // Set from another thread when nobody waits for the answer any more. May be null.
+    // Set by another thread when nobody waits for the answer any more. May be null.
     const std::atomic<bool>* cancelled = nullptr;
   };
-  // Both throw Error for a value that is not there, shapes that do not fit and a spent budget.
-  // NumPy's rule: the truth of an array of more than one element is an error.
+  // Both throw Error for a missing value, shapes that do not fit and an exhausted budget. NumPy's
+  // rule: the truth of an array of more than one element is an error.
   virtual bool Test(const Env& env) const = 0;
   // See TensorToValue for the limits.
   virtual void Evaluate(const Env& env, uint64_t max_elements, uint64_t start, uint64_t count,
@@ -45,7 +45,7 @@ class Expression {
   // The value as row-major memory; that of the variable itself when it is one.
   virtual Tensor Read(const Env& env) const = 0;
 
-  // Both change what the expression names, a variable or a part of one, and do all of it or
+  // Both change the variable, or the part of it, that the expression names, and do all of it or
   // nothing. The value is converted to the variable's dtype, which it must fit, and broadcast.
   virtual void Assign(FrameEditor& frame, const Env& env, const Expression& value) const = 0;
   virtual void Write(FrameEditor& frame, const Env& env, uint64_t offset,
@@ -53,7 +53,7 @@ class Expression {
 };
 
 // Type, shape, summary, the first `max_elements` elements, and children start .. start+count along
-// the first axis. What is sent is capped so that a reply stays well below the wire's message limit.
+// the first axis. The size is capped so that a reply stays well below the wire's message limit.
 void TensorToValue(const Tensor& tensor, uint64_t max_elements, uint64_t start, uint64_t count,
                    proto::Value* out, const std::atomic<bool>* cancelled = nullptr);
 

@@ -16,7 +16,7 @@ Value ToFloat(const Value& x);
 struct ReduceCall : Node {
   ReduceOp op = ReduceOp::kAny;
   NodePtr x, axis, keepdims;
-  // isnan(x).any() and its like: counted without the array of booleans.
+  // isnan(x).any() and similar: counted without the array of booleans.
   std::optional<UnaryOp> test;
   Value Eval(Context& context) const override {
     Value value = x->Eval(context);
@@ -66,7 +66,7 @@ struct HistogramCall : Node {
   }
 };
 
-// f(x, one more argument, axis, keepdims), as far as they are given.
+// f(x, one more argument, axis, keepdims); all but x may be absent.
 using OrderFunction = Value (*)(const Value& x, const Value* second, const Value* axis,
                                 bool keepdims, Budget& budget);
 template <OrderFunction kFunction>
@@ -167,7 +167,7 @@ NodePtr MakeHistogram(std::vector<NodePtr> args) {
   return node;
 }
 
-// The places of the second argument, the axis and keepdims among the arguments; 0: there is none.
+// The places of the second argument, the axis and keepdims among the arguments; 0: it takes none.
 template <OrderFunction kFunction, int kSecond, int kAxis, int kKeep>
 NodePtr MakeOrder(std::vector<NodePtr> args) {
   auto node = std::make_unique<OrderCall<kFunction>>();
@@ -240,7 +240,7 @@ constexpr Function kFunctions[] = {
     {"dtype(x)", 1,
      [](std::vector<NodePtr> args) { return PropertyNode(std::move(args[0]), ".dtype"); }},
     {"grad(w)", 1, nullptr},
-    // Of a name in quotes the variable: the binder's business too.
+    // var("name") is the variable; the binder resolves it too.
     {"var(x, axis, keepdims)", 1, MakeReduce<ReduceOp::kVar>},
 };
 

@@ -60,7 +60,7 @@ Value Histogram(const Value& value, int64_t bins,
     for (int64_t i = 0; i < n; ++i) {
       if (!(p[i] >= low && p[i] <= high)) continue;  // also NaN
       auto bin = std::min(static_cast<int64_t>((p[i] - low) / width), bins - 1);
-      // Rounding must not put an element beside the bin that its edges say.
+      // Rounding must not move an element out of the bin between whose edges it lies.
       if (p[i] < edge(bin))
         --bin;
       else if (bin + 1 < bins && p[i] >= edge(bin + 1))

@@ -35,7 +35,7 @@ Dims Without(const Dims& dims, int last) {
   return out;
 }
 
-// Where batch number `index` of the broadcast batches lies in an operand.
+// The place of the broadcast batch number `index` in an operand.
 int64_t BatchOf(int64_t index, const Dims& all, const Dims& own) {
   int64_t at = 0, step = 1;
   for (int i = 1; i <= all.rank(); ++i) {

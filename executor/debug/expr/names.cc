@@ -158,8 +158,8 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
     const std::string name = Join(parts, count);
     const PythonName* python = Python(name);
     if (python && python->other) {
-      // A variable of the program that is called so is another one. Attributes that hold variables
-      // are known themselves: where `train` is a reader, `train.step` is the program's.
+      // A program variable of that name is a different variable. Attributes that hold variables are
+      // known themselves: where `train` is a reader, `train.step` is the program's.
       for (size_t n = python->known ? count : parts.size(); n >= count; --n) {
         const std::string own = Join(parts, n);
         if (plan_.FindSlot(block_, own) != 0) FailOther(*python, own);
@@ -183,7 +183,7 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
   return nullptr;
 }
 
-// op.type, op.id, op.name; and its attributes, for those whose name means something else as well.
+// op.type, op.id, op.name; and its attributes, which may share a name with something else.
 NodePtr Names::OpProperty(const std::string& name) const {
   if (name == "type") return Constant(Value::String(op_->type()));
   if (name == "id") return Constant(Value::Int(op_->id()));
@@ -301,7 +301,7 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
     }
   }
   if (IsFunction(name)) Fail(name, " is a function: write ", name, "(…)");
-  // Hash tables have no order of their own: the same suggestion every time.
+  // Hash tables have no fixed order: sort, so that the suggestion is the same every time.
   std::sort(known.begin(), known.end());
   const std::string near = Nearest(name, known);
   if (near.empty()) Fail("there is no ", kind, " '", name, "' here", PythonNamesHere());

@@ -14,14 +14,15 @@ namespace opstep::expr {
 bool IsSpecialName(std::string_view name);
 
 // What a name means at one op of one plan: a slot of the op, then what every frame has (`step`),
-// then what the Python code there calls a variable, then a variable's own name, then an attribute
-// of the op.
+// then a Python name there that holds a variable, then a variable's own name, then an attribute of
+// the op.
 class Names {
  public:
   Names(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)
       : plan_(plan), block_(block), op_(op), python_(python) {}
 
-  // a.b.c: the longest variable that it begins with, then properties. An unknown name is an Error.
+  // a.b.c: the longest variable name that it begins with, then properties. An unknown name is an
+  // Error.
   NodePtr Resolve(const std::vector<std::string>& parts);
   // grad(w): the gradient of a variable, or of the variable in a slot.
   NodePtr Gradient(const std::string& name);
@@ -33,12 +34,12 @@ class Names {
   NodePtr FindVariable(const std::string& name);
   NodePtr FindSpecial(const std::string& name);
   NodePtr FindAttr(const std::string& name) const;
-  // The longest name that the parts begin with; `used` is how many of them it has.
+  // The longest name that the parts begin with; `used` counts its parts.
   NodePtr FindPython(const std::vector<std::string>& parts, size_t* used);
   const PythonName* Python(const std::string& name) const;
   NodePtr OpProperty(const std::string& name) const;
   const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
-  // The program's variable is not what Python's name means.
+  // The Python name means something other than the program's variable.
   [[noreturn]] void FailOther(const PythonName& python, const std::string& variable) const;
   std::string PythonNamesHere() const;
   [[noreturn]] void FailUnknown(const std::string& name, std::string_view kind) const;

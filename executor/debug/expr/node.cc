@@ -107,7 +107,7 @@ struct LogicValue : Node {
 struct IndexValue : Node {
   NodePtr value;
   std::vector<SubscriptNodes> subscripts;
-  // When a variable is indexed with numbers: conditions on one element need no memory.
+  // A variable indexed with numbers: conditions on one element need no memory.
   const SlotValue* slot = nullptr;
   std::vector<int64_t> element;
 
@@ -149,8 +149,8 @@ struct IndexValue : Node {
     return tensor.as<char>() + static_cast<size_t>(at) * SizeOf(tensor.dtype);
   }
 
-  // X[1] of a slot that holds several variables names one of them: that, and how many subscripts
-  // it took.
+  // X[1] of a slot with several variables names one of them: returns it and the number of
+  // subscripts used.
   std::pair<const Node*, size_t> Chosen(Context& context) const {
     const auto* list = dynamic_cast<const ListValue*>(value.get());
     if (list == nullptr || !subscripts[0].index) return {value.get(), 0};

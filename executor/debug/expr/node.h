@@ -20,17 +20,18 @@ struct Node {
   virtual ~Node() = default;
   virtual Value Eval(Context& context) const = 0;
   virtual bool constant() const { return false; }
-  // The variable that an assignment to it changes; 0 when it is none, nor a part of one.
+  // The variable that an assignment to it changes; 0 when it is neither a variable nor a part of
+  // one.
   virtual uint32_t Target(Context&) const { return 0; }
-  // The variable that it is as a whole; 0 when it is none.
+  // The variable that it is as a whole; 0 when it is not a variable.
   virtual uint32_t Variable(Context&) const { return 0; }
-  // The part of that variable that it names: `whole` is the variable, or anything of its shape.
+  // The part of that variable that it names: `whole` is the variable, or a value of its shape.
   virtual Value Part(const Value& whole, Context&) const { return whole; }
 };
 using NodePtr = std::unique_ptr<Node>;
 
 NodePtr Constant(Value value);
-// The node itself, or its value when all it works on is constant.
+// The node itself, or its value when all its operands are constant.
 NodePtr Fold(NodePtr node, bool constant);
 
 NodePtr SlotNode(uint32_t slot);
@@ -50,16 +51,16 @@ struct SubscriptNodes {
 };
 NodePtr IndexNode(NodePtr value, std::vector<SubscriptNodes> subscripts);
 bool IsProperty(std::string_view name);
-// name ".shape" and so on; also for a tensor that is not there, whose type is known. An unknown
-// name is an Error.
+// name ".shape" and so on; also for an absent tensor whose type is known. An unknown name is an
+// Error.
 NodePtr PropertyNode(NodePtr value, std::string_view name);
 
 // A function by name, with its arguments in place: null where an optional one is not given.
 struct Function {
-  // The name is what stands before the bracket; keywords are the parameters' names.
+  // The name is the part before the bracket; keywords are the parameters' names.
   std::string_view signature;
   int least;
-  NodePtr (*make)(std::vector<NodePtr> args);  // null: the binder's own business
+  NodePtr (*make)(std::vector<NodePtr> args);  // null: the binder handles it
   std::string_view name() const { return signature.substr(0, signature.find('(')); }
   std::vector<std::string> parameters() const;
 };
@@ -67,7 +68,7 @@ bool IsFunction(std::string_view name);
 // Unknown: an Error with the nearest name.
 const Function& FindFunction(std::string_view name);
 
-// How much of a reply may still be filled; well below the wire's 4 MiB for a message.
+// The room left in a reply; well below the wire's 4 MiB for a message.
 inline constexpr size_t kMaxReplyBytes = size_t{1} << 20;
 struct ReplyLimits {
   uint64_t max_elements, start, count;

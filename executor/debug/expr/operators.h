@@ -10,7 +10,7 @@
 
 namespace opstep::expr {
 
-// The numbers of the first enumerators are those of the wire's Expr.
+// The first enumerators have the numbers of the wire's Expr.
 enum class BinaryOp {
   kAdd,
   kSubtract,
@@ -64,7 +64,7 @@ F FloatFloorDivide(F a, F b);
 
 // Over all elements, or along the axes (an int or a list of them) when given.
 Value Reduce(ReduceOp op, const Value& x, const Value* axis, bool keepdims, Budget& budget);
-// Reduce(op, Unary(test, x)) without the array in between; nothing when it does not apply.
+// Reduce(op, Unary(test, x)) without the array in between; empty when it does not apply.
 std::optional<Value> ReduceTest(ReduceOp op, UnaryOp test, const Value& x);
 
 // How many of the finite elements are in each of the bins, which are equally wide, from the
@@ -77,11 +77,11 @@ struct Reduced {
   Dims dims;  // of the result
   int64_t outer = 1, inner = 1;
 };
-// Along all axes, or those that are given (an int or a list of them, or one of them only).
+// Along all axes, or the given ones (an int or a list; some functions take only one).
 Reduced SplitAxes(const Value& x, const Value* axis, bool keepdims, bool one_axis = false);
 
-// What such a part of the elements is below, of 0 to `whole`; between two elements it is
-// interpolated. With several parts they are the first axis of the result.
+// The value below which this part of the elements (0 to `whole`) lies, interpolated between two
+// elements. Several parts form the first axis of the result.
 Value Quantile(const Value& x, const Value& part, double whole, const Value* axis, bool keepdims,
                Budget& budget);
 Value Median(const Value& x, const Value* axis, bool keepdims, Budget& budget);
@@ -90,9 +90,9 @@ Value Median(const Value& x, const Value* axis, bool keepdims, Budget& budget);
 Value Round(const Value& x, int64_t decimals, Budget& budget);
 // The same elements; one of the sizes may be -1.
 Value Reshape(const Value& x, const Value& dims, Budget& budget);
-// Ascending, NaN last. Without an axis along the last one.
+// Ascending, NaN last. Along the last axis by default.
 Value Sort(const Value& x, const Value* axis, Budget& budget);
-// The k largest, NaN first, and where they are: two arrays.
+// The k largest, NaN first, and their positions: two arrays.
 Value TopK(const Value& x, int64_t k, const Value* axis, Budget& budget);
 
 struct Subscript {

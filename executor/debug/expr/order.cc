@@ -9,13 +9,13 @@
 namespace opstep::expr {
 namespace {
 
-// Whether a comes before b; NaN after all else.
+// Does a come before b? NaN comes last.
 template <typename C>
 bool Before(C a, C b) {
   return a < b || (b != b && a == a);
 }
 
-// The same for algorithms of the library, which may take long: each comparison is counted.
+// The same for library algorithms, which may take long: counts each comparison.
 template <typename C>
 struct Counted {
   Budget& budget;
@@ -25,7 +25,7 @@ struct Counted {
   }
 };
 
-// Reads all elements, `inner` at a time, into memory of its own and calls f(row, index).
+// Reads all elements, `inner` at a time, into its own memory and calls f(row, index).
 template <typename C, typename F>
 void ForEachRow(const Value& view, int64_t outer, int64_t inner, Budget& budget, F f) {
   static_assert(sizeof(C) <= sizeof(int64_t));
@@ -49,7 +49,7 @@ double Between(double a, double b, double part) {
   return part < 0.5 ? a + step * part : b - step * (1 - part);
 }
 
-// The axis along which is sorted, moved to the end.
+// The axis of the sort, moved to the end.
 struct Along {
   Value view;
   int axis = 0;
@@ -111,7 +111,7 @@ Value Quantile(const Value& value, const Value& wanted, double whole, const Valu
     }
     i += n;
   }
-  // NumPy's rule: several are as exact as they can be.
+  // NumPy's rule: several parts give a float64 result.
   const bool narrow = q.is_scalar() && IsFloat(x.full_dtype());
   const DType dtype = narrow ? x.full_dtype() : DType::kFloat64;
   Dims dims = q.shape();
@@ -210,7 +210,7 @@ Value Reshape(const Value& value, const Value& wanted, Budget& budget) {
   for (int64_t& size : sizes) {
     OPSTEP_CHECK(size >= -1, "a size is 0 or more, or -1 for what is left, not ", size);
     if (size >= 0) {
-      // One that is too large says so below.
+      // A size that is too large fails below.
       if (__builtin_mul_overflow(known, size, &known)) known = -1;
       continue;
     }
@@ -264,7 +264,7 @@ Value TopK(const Value& value, int64_t k, const Value* axis, Budget& budget) {
     using C = decltype(c);
     ForEachRow<C>(along.view, along.outer, along.inner, budget, [&](C* row, int64_t o) {
       std::iota(order, order + along.inner, 0);
-      // Of equal elements the first.
+      // The first of equal elements.
       const auto better = [row, &budget](int64_t a, int64_t b) {
         budget.Spend(1);
         return Before(row[b], row[a]) || (!Before(row[a], row[b]) && a < b);

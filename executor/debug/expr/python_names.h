@@ -16,23 +16,23 @@ struct PythonName {
   std::string name;  // "loss", or "self.loss" of an object
   uint32_t program = 0;
   std::string variable;
-  // Or a value of imperative mode that the op does not read: no variable, but its elements.
+  // Or a value of imperative mode that the op does not read: it has no variable, only elements.
   Tensor value = {};
   bool parameter = false;  // a layer keeps it
-  uint32_t line = 0;       // that assigned it, of a frame that made an op; 0: not known
-  bool other = false;      // it holds no variable at all, though one of the program is called so
-  bool known = true;       // not known: then nothing but that the name is there, and `other`
+  uint32_t line = 0;       // the line that assigned it in a frame that made an op; 0: not known
+  bool other = false;      // it holds no variable, though the program has one of that name
+  bool known = true;       // not known: then only the name and `other` are set
 };
 
-// What one Python frame calls variables, so that expressions can say it as well. Those of a frame
-// that made an op are as they were then; those of a frame that is running are as they are now, and
-// are read when the first name is asked for, on that thread and without any lock, for it may wait
-// for Python's.
+// The names in one Python frame that hold variables, for use in expressions. The names of a frame
+// that made an op are as they were then. Those of a running frame are as they are now: they are
+// read when the first name is looked up, on that thread and without any lock, because reading may
+// wait for Python's lock.
 class PythonNames {
  public:
-  // Values keep their memory for as long as their names are kept: they are for who looks now.
+  // Values keep their memory as long as their names are kept: use them at once.
   enum class Of : uint8_t { kVariables, kVariablesAndValues };
-  // Of a frame of the thread that asks: the user's frames are counted from the innermost, 0.
+  // Of a frame of the calling thread: the user's frames are counted from the innermost, 0.
   static PythonNames Running(size_t frame, Of of);
   // The same for a frame that makes the op, if it does: gradients have the lines of other ops.
   static PythonNames RunningAt(const Plan& plan, const proto::OpDesc& op, size_t frame, Of of);

@@ -20,7 +20,7 @@ double AsFloat(const Value& v) {
 
 int64_t IntPower(int64_t base, int64_t exponent) {
   int64_t result = 1;
-  // These go on for ever without growing.
+  // The powers of these bases do not grow.
   if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
   if (base == -1) return exponent % 2 == 0 ? 1 : -1;
   for (;;) {
@@ -150,7 +150,7 @@ Value PythonUnary(UnaryOp op, const Value& x) {
       op == UnaryOp::kNegate || (op == UnaryOp::kAbs && x.kind != Kind::kFloat && AsInt(x) < 0);
   if (op == UnaryOp::kInvert) {
     OPSTEP_CHECK(x.kind != Kind::kFloat, "~ takes whole numbers and booleans, not a float");
-    // Not Python's ~True, which is -2 and true: here it is what NumPy's booleans do.
+    // Follows NumPy's booleans, not Python's ~True, which is -2 and therefore true.
     return x.kind == Kind::kBool ? Value::Bool(!x.b) : Value::Int(~x.i);
   }
   if (x.kind == Kind::kFloat) {

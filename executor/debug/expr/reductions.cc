@@ -83,7 +83,7 @@ struct Norm {
   double Result(int64_t) const { return std::sqrt(sum); }
 };
 
-// Smallest or largest; a NaN wins, and once in a lane it stays there: no comparison takes it out.
+// Smallest or largest; a NaN wins and stays in its lane, since no comparison removes it.
 template <typename C, bool kMax>
 struct Extreme {
   C best = 0;
@@ -224,7 +224,7 @@ uint32_t Axes(const Value& x, const Value* axis, bool one_axis) {
   return axes;
 }
 
-// Bytes of booleans, eight at a time, up to the first that decides.
+// Bytes of booleans, eight at a time, up to the first decisive one.
 bool AnyByte(const char* p, int64_t n, Budget& budget) {
   constexpr int64_t kBlock = 4096;
   for (int64_t i = 0; i < n; i += kBlock) {

@@ -58,7 +58,7 @@ Value IndexList(const Value& list, const std::vector<Subscript>& subscripts, Bud
   return Index(chosen, {subscripts.begin() + 1, subscripts.end()}, budget);
 }
 
-// The rows of axis `axis` that `picks` names, in that order.
+// The rows of `axis` that `picks` names, in that order.
 Value Take(const Value& x, int axis, const std::vector<int64_t>& picks, Budget& budget) {
   Dims dims = x.shape();
   dims[axis] = static_cast<int64_t>(picks.size());
@@ -144,7 +144,7 @@ Value View(const Value& value, const std::vector<Subscript>& subscripts, Budget&
   OPSTEP_CHECK(value.is_array(), value.Describe(), " cannot be indexed");
   int given = 0, ellipses = 0;
   for (const Subscript& s : subscripts) (s.kind == Subscript::Kind::kEllipsis ? ellipses : given)++;
-  OPSTEP_CHECK(ellipses <= 1, "only one ... can stand in an index");
+  OPSTEP_CHECK(ellipses <= 1, "an index can have only one ...");
   OPSTEP_CHECK(given <= value.rank, "too many indices for ", value.Describe(), ": ", given);
   const Subscript& only = subscripts.front();
   if (subscripts.size() == 1 && only.kind == Subscript::Kind::kIndex && only.index.is_array() &&
@@ -153,7 +153,7 @@ Value View(const Value& value, const std::vector<Subscript>& subscripts, Budget&
   }
   Value out = value;
   out.rank = 0;
-  // At most one list of positions; it is applied to the view that the others give.
+  // At most one list of positions; it is applied to the view made by the other subscripts.
   std::optional<std::vector<int64_t>> picks;
   int pick_axis = 0, axis = 0;
   int64_t offset = 0;
@@ -175,7 +175,7 @@ Value View(const Value& value, const std::vector<Subscript>& subscripts, Budget&
       // The step of a slice of one element may be anything.
       keep(run.count, run.count > 1 ? run.step * stride : stride);
     } else if (s.index.kind == Kind::kList || (s.index.is_array() && s.index.rank > 0)) {
-      OPSTEP_CHECK(!picks, "only one list can stand in an index");
+      OPSTEP_CHECK(!picks, "an index can have only one list");
       picks = Picks(ToNumeric(s.index, "an index", budget), size, value, budget);
       pick_axis = out.rank;
       keep(size, stride);

@@ -19,7 +19,7 @@ std::shared_ptr<void> Budget::Allocate(int64_t elements, DType dtype) {
 void Budget::Look() {
   until_look_ = 1 << 18;
   if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed))
-    Fail("the command was given up");
+    Fail("the command was cancelled");
   const auto now = std::chrono::steady_clock::now();
   if (!started_) {
     started_ = true;
@@ -191,8 +191,8 @@ int64_t ToIndex(const Value& value, std::string_view what) {
 
 namespace {
 
-// Appends the numbers of a nested list; `dims` is what the first elements said, checked by the
-// others.
+// Appends the numbers of a nested list; `dims` comes from the first elements; the others are
+// checked against it.
 void Flatten(const Value& value, int depth, std::string_view user, std::vector<int64_t>& dims,
              bool& leaf_seen, std::vector<Value>& out) {
   if (value.kind != Value::Kind::kList) {

@@ -13,7 +13,7 @@
 
 namespace opstep::expr {
 
-// What an expression may use up; hostile ones end with an Error instead of holding the run.
+// The limits of an evaluation: a hostile expression ends with an Error and does not block the run.
 inline constexpr int kMaxNodes = 1000;
 inline constexpr int kMaxDepth = 64;
 inline constexpr size_t kMaxBytes = size_t{1} << 30;  // of intermediate results
@@ -21,9 +21,9 @@ inline constexpr std::chrono::milliseconds kMaxTime{2000};
 
 class Budget {
  public:
-  // `cancelled` (may be null) is looked at as often as the clock.
+  // `cancelled` (may be null) is checked as often as the clock.
   explicit Budget(const std::atomic<bool>* cancelled = nullptr) : cancelled_(cancelled) {}
-  // Counts elements worked on, and now and then looks at the clock.
+  // Counts processed elements and checks the clock now and then.
   void Spend(int64_t elements) {
     if ((until_look_ -= elements) < 0) [[unlikely]]
       Look();
@@ -41,7 +41,7 @@ class Budget {
 
 // A value of the expression language. Scalars, and arrays of one element that were computed, lie
 // inside it, so conditions on them do not allocate.
-//  - A scalar with dtype kNone is Python's (weak: it takes the type of what it meets); with
+//  - A scalar with dtype kNone is Python's (weak: it takes the type of the other operand); with
 //    another dtype it is NumPy's. Its number is in b, i or f after its kind.
 //  - An array is a strided view; strides count bytes.
 struct Value {
@@ -67,7 +67,7 @@ struct Value {
   static Value Float(double value, DType dtype = DType::kNone);
   static Value String(std::string text);
   static Value List(std::vector<Value> values);
-  // A view; `Of` makes one of rank 0 a scalar.
+  // A view; `Of` turns a view of rank 0 into a scalar.
   static Value Of(const Tensor& tensor);
   static Value View(const Tensor& tensor);
   // Fresh dense memory of the given shape, to be written through `*memory`. One element lies in
@@ -104,7 +104,7 @@ bool Truth(const Value& value);
 Value ToNumeric(const Value& value, std::string_view user, Budget& budget);
 // The whole number that an index, an axis or a slice bound must be.
 int64_t ToIndex(const Value& value, std::string_view what);
-// Row-major memory: that of the tensor it is a view of when it fits, otherwise a copy.
+// Row-major memory: the viewed tensor's own memory when it fits, otherwise a copy.
 Tensor ToTensor(const Value& value, DType dtype, Budget& budget);
 
 // NumPy's result type; weak scalars give way.
@@ -120,8 +120,8 @@ decltype(auto) DispatchCompute(DType dtype, F&& f) {
   return f(int64_t{});
 }
 
-// Elements in row-major order, converted to the type one computes in, a chunk at a time. Dense
-// memory of that very type is handed out as it is.
+// Elements in row-major order, converted to the type of the computation, a chunk at a time. Dense
+// memory of that type is returned as it is.
 template <typename C>
 class Reader {
  public:

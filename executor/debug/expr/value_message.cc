@@ -11,7 +11,7 @@ namespace expr {
 namespace {
 
 constexpr uint64_t kMaxChildren = 1000;
-// What a message costs besides its elements.
+// The size of a message without its elements.
 constexpr size_t kOverhead = 160;
 
 bool Take(size_t& left, size_t bytes) {
@@ -30,7 +30,7 @@ void Scalar(const Value& v, proto::Value* out) {
   }
 }
 
-// Type, shape, summary and as many of the first elements as are wanted and fit.
+// Type, shape, summary and the first elements, up to the wanted number and the room.
 void Whole(const Tensor& t, ReplyLimits& limits, size_t most, proto::Tensor* out) {
   out->set_dtype(static_cast<proto::DataType>(t.dtype));
   for (int64_t size : t.dims) out->add_dims(size);
@@ -103,7 +103,7 @@ void ToMessage(const Value& value, ReplyLimits& limits, Budget& budget, proto::V
     case Value::Kind::kArray: {
       const Tensor t = ToTensor(value, value.dtype, budget);
       budget.Spend(t.numel);
-      // Half of the room is for the children, when they are wanted.
+      // Half of the room is for the children, if they are wanted.
       Whole(t, limits, limits.count > 0 ? limits.bytes / 2 : limits.bytes, out->mutable_tensor());
       Children(t, limits, out->mutable_tensor());
       return;

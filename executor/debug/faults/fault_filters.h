@@ -13,23 +13,23 @@ namespace opstep {
 // The session's lock guards it.
 class FaultFilters {
  public:
-  // Makes these all that there is. Bind must then be called for every bound plan.
+  // Replaces all filters by these. Bind must then be called for every bound plan.
   void Replace(const proto::SetFaultFilters& wanted);
   void Clear() { entries_.clear(); }
 
   // Puts them into the work of a plan's ops.
   void Bind(const Plan& plan, BoundPlan& bound);
 
-  // A sentence for each that cannot be used; they count as told.
+  // A sentence for each filter that cannot be used; they count as reported.
   proto::FaultStatuses Tell();
-  // The same when it differs from what was told last.
+  // The same when it differs from the last report.
   std::optional<proto::FaultStatuses> TakeChanges();
 
  private:
   struct Entry {
     proto::FaultFilter spec;
     bool bound = false;  // somewhere
-    std::string error;   // why its condition cannot be asked at an op
+    std::string error;   // why its condition cannot be evaluated at an op
     std::string told;
   };
 

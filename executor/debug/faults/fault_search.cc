@@ -24,7 +24,7 @@ bool Wants(const std::vector<FaultBinding>& wanted, proto::FaultKind kind) {
                      [&](const FaultBinding& fault) { return fault.kind == kind; });
 }
 
-// Null when there is nothing to look at.
+// Null when there is no value to check.
 const Tensor* FloatsIn(const FrameView& frame, uint32_t slot) {
   if (!slot || frame.StateOf(slot) != ValueState::kPresent) return nullptr;
   const Tensor& tensor = frame.tensor(slot);
@@ -65,7 +65,7 @@ bool Holds(const FaultBinding& fault, const FrameView& frame, std::string* failu
   }
 }
 
-// How many elements are at fault, and the first of them.
+// The number of faulty elements, and the first of them.
 std::pair<uint64_t, int64_t> Count(const Tensor& tensor, const FaultBinding& fault) {
   if (fault.kind == proto::FAULT_OVERFLOW) {
     if (!(LargestSize(tensor) > fault.limit)) return {0, -1};
@@ -130,7 +130,7 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
   for (uint32_t slot : args.out) {
     const Tensor* tensor = FloatsIn(frame, slot);
     if (!tensor) continue;
-    // In the memory of what it is a copy of: nothing was made here.
+    // It shares the memory of the tensor that it copies: this op made nothing.
     const uint32_t original = frame.plan().slots[slot].copy_of;
     if (original != 0 && frame.tensor(original).data == tensor->data) continue;
     if (sizes) largest = std::max(largest, LargestSize(*tensor));
@@ -160,8 +160,7 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
         if (!Holds(fault, frame, &failure)) break;
         Finding finding = Tell(frame, slot, fault, count, first);
         if (before.assumed && args.Rewrites(slot)) {
-          finding.message +=
-              ", or something outside of the runs has put it there since the last one";
+          finding.message += ", or code outside of the runs has put it there since the last run";
         }
         finding.message += failure;
         return finding;

@@ -1,4 +1,4 @@
-// Faults (NaN, Inf, overflow, op errors) at one op: which one it has just made.
+// Faults (NaN, Inf, overflow, op errors) at one op: which fault it has just made.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct BadNumbers {
   bool nan = false;
   bool inf = false;
   double largest = 0;  // size of an element; only when an overflow is looked for
-  // Not looked at: there was nothing of it after the previous run.
+  // Not checked: it had no fault after the previous run.
   bool assumed = false;
 };
 
@@ -37,13 +37,13 @@ struct Finding {
 // In those inputs of the op that it will overwrite; asked before it runs.
 BadNumbers LookAtRewritten(const FrameView& frame, const std::vector<FaultBinding>& wanted);
 
-// Has the op just made a fault that is wanted: in an output and in no input? `before` is what
-// LookAtRewritten found; `clean` is set when no output has a fault, wherever it came from. A
-// condition that cannot be evaluated holds, and the message says so.
+// Has the op just made a wanted fault, one in an output and in no input? `before` is what
+// LookAtRewritten found; `clean` is set when no output has a fault of any origin. A condition that
+// cannot be evaluated holds, and the message says so.
 std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultBinding>& wanted,
                                 const BadNumbers& before, bool* clean);
 
-// Is the op's error one that is wanted? `failure` tells of a condition that cannot be evaluated.
+// Is the op's error a wanted one? `failure` reports a condition that cannot be evaluated.
 bool WantsError(const FrameView& frame, const std::vector<FaultBinding>& wanted,
                 std::string* failure);
 

@@ -1,4 +1,4 @@
-// FaultWatch: what was bad before an op, what is bad after it, and which ops need no look.
+// FaultWatch: the bad values before an op and after it, and the ops that need no check.
 #include "debug/faults/fault_watch.h"
 
 #include <utility>

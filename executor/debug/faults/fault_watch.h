@@ -21,15 +21,15 @@ class FaultWatch {
   void Stopped() { clean_.clear(); }
   // Before an op that overwrites an input, and after the thread has stopped there.
   void BeforeOp(const FrameView& frame, const std::shared_ptr<const OpWork>& work);
-  // The fault that the op has just made, if a filter wants it.
+  // The fault that the op has just made, if a filter asks for it.
   std::optional<Finding> AfterOp(const FrameView& frame, const std::shared_ptr<const OpWork>& work);
 
  private:
-  // What was in the inputs that an op overwrites.
+  // Bad values in the inputs that an op overwrites.
   std::unordered_map<const Instruction*, BadNumbers> before_;
   // Ops of the latest plan that left nothing bad in an input that they overwrote, and in which run
-  // of the program: the next one finds it so and need not look again. Python may write to a
-  // variable in between; what is bad in it then is told of the op that writes it next.
+  // of the program: the next run need not check again. Python may write to a variable in between;
+  // its bad values are then reported at the op that writes it next.
   struct Clean {
     std::shared_ptr<const OpWork> work;
     uint64_t step;

@@ -1,4 +1,4 @@
-// Answers to what a user asks of a stopped thread: variables, values, bytes, edits.
+// Answers a user's requests to a stopped thread: variables, values, bytes, edits.
 #include "debug/inspect/inspection.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace opstep {
 namespace {
 
-// Shown beside the summary; more of a tensor is asked for by Evaluate.
+// Shown beside the summary; Evaluate asks for more of a tensor.
 constexpr uint64_t kFirstElements = 32;
 constexpr uint32_t kMaxPage = 1000;
 constexpr size_t kMaxBytes = 3 << 20;
@@ -27,7 +27,7 @@ struct Named {
   std::string name;
   uint32_t slot = 0;                  // of a variable
   const proto::Attr* attr = nullptr;  // or an attribute
-  Tensor value = {};                  // or a value that Python holds
+  Tensor value = {};                  // or a value held by Python
 };
 
 std::string ReaderText(const Plan& plan, uint32_t slot) {
@@ -120,7 +120,7 @@ void FillAttr(const proto::Attr& attr, proto::Value* out) {
   }
 }
 
-// "X", or "X[1]" in a slot of several.
+// "X", or "X[1]" in a slot of several variables.
 void AddSlots(const Plan& plan, int block, const proto::OpDesc& op,
               const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
               std::vector<Named>* out) {
@@ -184,7 +184,7 @@ std::vector<Named> List(const Plan& plan, const FrameScope& at, proto::ScopeKind
   return all;
 }
 
-// In imperative mode a block's variables are what Python's names hold: one name for each.
+// In imperative mode a block's variables are those held by Python's names: one name for each.
 std::vector<Named> ListPython(const Look& look, const FrameScope& at, proto::ScopeKind scope) {
   const PythonNames names = NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
   const Plan& plan = look.frame.plan();
@@ -209,7 +209,7 @@ FrameScope Find(const Look& look, const Message& wanted) {
   return FindFrame(look.frame, look.at, wanted.frame(), wanted.op());
 }
 
-// An expression in one of the frames that Stopped told of.
+// An expression in one of the frames that Stopped reported.
 class Asked {
  public:
   template <typename Message>
@@ -220,7 +220,7 @@ class Asked {
         python_(NamesIn(look.frame, at_, PythonNames::Of::kVariablesAndValues)) {}
 
   std::shared_ptr<const Expression> Bind(const proto::Expr& expr) const {
-    // A line that called what made the op does not know the op's own names.
+    // A line that called the function which made the op does not know the op's own names.
     const proto::OpDesc* op = at_.kind == proto::StackFrame::MADE ? nullptr : at_.op;
     return Expression::Bind(expr, look_.frame.plan(), at_.block, op, &python_);
   }
@@ -233,8 +233,8 @@ class Asked {
   const PythonNames python_;
 };
 
-// Whether the name means something else than the variable in this frame: a slot of the op, or a
-// word such as `step`.
+// Does the name mean something other than the variable in this frame: a slot of the op, or a word
+// such as `step`?
 bool IsHidden(const PythonName& known, const FrameScope& at) {
   const std::string first = known.name.substr(0, known.name.find('.'));
   if (expr::IsSpecialName(first)) return true;
@@ -262,7 +262,7 @@ void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Va
   const uint32_t count = wanted.count() ? std::min(wanted.count(), kMaxPage) : kMaxPage;
   size_t bytes = 0;
   for (size_t i = wanted.start(); i < all.size() && i - wanted.start() < count; ++i) {
-    OPSTEP_CHECK(!look.cancelled, "the command was given up");
+    OPSTEP_CHECK(!look.cancelled, "the command was cancelled");
     proto::NamedValue named;
     named.set_name(all[i].name);
     if (all[i].attr) {
@@ -298,7 +298,7 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
   for (const std::string& name : variables) out->add_variables(name);
   const PythonNames python_names = NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
   for (const PythonName& known : python_names.all()) {
-    // Also those of other blocks: what uses them can be asked anywhere.
+    // Also those of other blocks: their users can be asked for anywhere.
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
       return slots.contains(known.variable);
     });
@@ -341,7 +341,7 @@ void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out) {
   const Asked asked(look, wanted);
   const auto target = asked.Bind(wanted.target());
   target->Assign(look.frame, asked.env(), *asked.Bind(wanted.value()));
-  // It is done, whoever waits for the answer.
+  // It is done, even if nobody waits for the answer.
   const Expression::Env env{look.frame, asked.env().where};
   target->Evaluate(env, kFirstElements, 0, 0, out);
 }

@@ -11,16 +11,16 @@
 
 namespace opstep {
 
-// One command that looks at a run that stands still, or changes it. `cancelled` is set from another
-// thread when nobody waits for the answer any more.
+// One command that reads or changes a stopped run. `cancelled` is set by another thread when nobody
+// waits for the answer any more.
 struct Look {
   FrameEditor& frame;
   const Position& at;
-  uint32_t frames;  // of the stack that was told
+  uint32_t frames;  // of the reported stack
   const std::atomic<bool>& cancelled;
 };
 
-// A value that is read in pieces is computed once, and the pieces' memory used again.
+// A value that is read in pieces is computed once, and the memory of the pieces is reused.
 struct ReadAhead {
   std::string key;
   Tensor value;
@@ -39,7 +39,7 @@ void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out
 void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out);
 void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,
                proto::Bytes* out);
-// What changes a run; the session asks its policy before it gets here.
+// Commands that change a run; the session asks its policy before it calls them.
 void Assign(const Look& look, const proto::Assign& wanted, proto::Value* out);
 void WriteBytes(const Look& look, const proto::WriteBytes& wanted);
 

@@ -1,4 +1,4 @@
-// The sequences of a ragged variable, as the wire tells them.
+// The sequences of a ragged variable, as wire messages.
 #include "debug/inspect/sequences.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace opstep {
 namespace {
 
-// Shown beside the type; more of them are in the variable with the offsets.
+// Shown beside the type; the variable with the offsets has all of them.
 constexpr int64_t kFirstLengths = 16;
 
 const proto::VarDesc* FindRagged(const Plan& plan, uint32_t slot) {
@@ -17,7 +17,7 @@ const proto::VarDesc* FindRagged(const Plan& plan, uint32_t slot) {
   return nullptr;
 }
 
-// The offsets of a level over `rows` rows; null when they are not there or say something else.
+// The offsets of a level over `rows` rows; null when they are absent or do not fit.
 const Tensor* FindOffsets(const FrameView& frame, int block, const std::string& name,
                           int64_t rows) {
   const uint32_t slot = frame.plan().FindSlot(block, name);

@@ -6,7 +6,7 @@
 
 namespace opstep {
 
-// Adds what the sequences of a variable are, when it is ragged and their offsets are there and fit.
+// Adds the sequences of a variable when it is ragged and its offsets are present and fit.
 void FillSequences(const FrameView& frame, uint32_t slot, proto::Tensor* out);
 
 }  // namespace opstep

@@ -18,8 +18,8 @@ using Kind = proto::StackFrame;
 std::atomic<PythonStack> python_stack{nullptr};
 constexpr size_t kMaxPythonFrames = 200;
 
-// How many Python frames are not shown, because no step has entered them: those of an op that runs
-// where it is made.
+// The number of Python frames that are hidden because no step has entered them: those of an op that
+// runs where it is made.
 size_t NotEntered(const FrameView& frame, const Position& at) {
   return IsTraced(frame.plan()) && at.made ? at.made->size() - at.shown : 0;
 }
@@ -32,16 +32,16 @@ std::vector<FrameScope> Scopes(const FrameView& frame, const Position& at) {
   const proto::OpDesc* op = where->instruction->op;
   size_t frames = at.made ? at.shown : static_cast<size_t>(op->stack_size());
   scopes.push_back({Kind::OP, where, op, where->block, where->block, frames});
-  // Lines that called what made an op, down to those that the op around it has as well.
+  // Lines of the calls that made an op, down to those that the op around it shares.
   const auto add_callers = [&](const proto::OpDesc& made, const Activation* in, int op_block,
                                const proto::OpDesc* around) {
-    if (IsTraced(plan)) return;  // They are running: Python's frames.
+    if (IsTraced(plan)) return;  // They are still running, so they are Python frames.
     size_t last = 0;
     if (around) {
       const MadeBy inner = MadeByOf(plan, made), outer = MadeByOf(plan, *around);
       const size_t calls = SameCalls(inner, outer);
-      // The function that made the op around is shown on the line where it calls, if that is
-      // another one.
+      // The function that made the op around is shown on the line of its call, if that is a
+      // different line.
       last = calls == outer.size() && calls > 0 && !(inner[calls - 1] == outer[calls - 1])
                  ? calls - 1
                  : calls;
@@ -118,7 +118,7 @@ FrameScope FindFrame(const FrameView& frame, const Position& at, uint32_t index,
   if (index < scopes.size()) {
     found = scopes[index];
   } else {
-    // The names are Python's; what is computed is seen as from the run.
+    // The names are Python's; variables are looked up as from the run.
     found = scopes.back();
     found.kind = Kind::PYTHON;
     found.python = NotEntered(frame, at) + index - scopes.size();

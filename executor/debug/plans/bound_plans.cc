@@ -22,14 +22,14 @@ void SetWatch(const Instruction& instruction, uint8_t bits) {
   }
 }
 
-// In which calls the blocks' ops were made, and how far the next op is in the same ones.
+// The calls in which the blocks' ops were made, and how many of them the next op shares.
 void SetBases(const Plan& plan, BoundPlan& bound) {
   for (size_t b = 0; b < plan.blocks.size(); ++b) {
     const BlockPlan& block = plan.blocks[b];
     std::vector<OpFacts>& facts = bound.facts[b];
     const MadeBy* runs = nullptr;  // the block
     if (block.parent >= 0) runs = bound.facts[block.parent][block.parent_index].made.get();
-    // Of the forward ops, or where there are none, of the gradients.
+    // Of the forward ops, or of the gradients if there are none.
     const MadeBy* some[2] = {nullptr, nullptr};
     size_t bases[2] = {0, runs ? runs->size() : 0};
     const MadeBy* next = nullptr;
@@ -85,7 +85,7 @@ BoundPlan& BoundPlans::Add(const Plan& plan) {
       op.made = std::make_shared<const MadeBy>(MadeByOf(plan, *instruction.op));
       op.quiet = IsQuiet(*instruction.op);
       op.stop = instruction.op->stop();
-      // The ops inside a body are looked at themselves; the op that runs it makes nothing.
+      // The ops inside a body are checked themselves; the op that runs it makes nothing.
       op.runs_blocks = !OpView(*instruction.op).Blocks().empty();
       if (op.runs_blocks) continue;
       const uint32_t* in = instruction.args;
@@ -155,7 +155,7 @@ void BoundPlans::Watch(const Plan& plan, const BoundPlan& bound) const {
       const OpFacts& facts = bound.facts[block][instruction.index];
       uint8_t bits = bound.armed || facts.stop ? watch::kBefore : 0;
       if (bound.after_armed) bits |= watch::kAfter;
-      // One that runs blocks has begun when somebody inside wants to see the run's end.
+      // An op that runs blocks has already begun when a step inside asks for the run's end.
       const bool last = block == 0 && &instruction == &plan.blocks[0].code.back();
       if (last && (bound.end_watched || facts.runs_blocks)) bits |= watch::kAfter;
       if (const OpWork* work = facts.work.get()) {

@@ -1,4 +1,4 @@
-// BoundPlans: the plans that the debugger knows, what is to be done at each op, and watch bytes.
+// BoundPlans: the plans that the debugger knows, the work at each op, and watch bytes.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct Binding {
   std::shared_ptr<const Expression> condition;  // null: always
   // A line is entered once: at the first op that one execution of it made.
   bool once_in_visit = false;
-  // Of a line: the number of its frame in the op's stack, from the outermost, from 1.
+  // Of a line: the number of its frame in the op's stack; 1 is the outermost.
   uint32_t frames = 0;
   std::shared_ptr<HitCount> hits;      // null: every visit counts
   std::shared_ptr<const LogLine> log;  // null: it stops
-  // Of a data breakpoint: the slot that the op writes, and whether its bytes must become others.
+  // Of a data breakpoint: the slot that the op writes, and whether its bytes must change.
   uint32_t written = 0;
   bool changed = false;
 };
@@ -40,20 +40,20 @@ struct TapBinding {
   std::shared_ptr<const TapPoint> point;
   std::shared_ptr<const Expression> condition;  // null: always
   uint32_t slot = 0;
-  std::shared_ptr<const Expression> value;  // in place of a slot
+  std::shared_ptr<const Expression> value;  // instead of a slot
 };
 
-// What is to be done at one instruction. Never changed once it can be seen: threads use it without
-// the lock.
+// The debugger's work at one instruction. Never changed once it is published: threads use it
+// without the lock.
 struct OpWork {
   std::vector<Binding> before, after;
-  std::vector<uint32_t> written;     // slots that data breakpoints look at before the op runs
+  std::vector<uint32_t> written;     // slots that data breakpoints read before the op runs
   std::vector<FaultBinding> faults;  // of numbers
   std::vector<FaultBinding> errors;
   std::vector<TapBinding> taps_before, taps_after;
 };
 
-// What the debugger knows of one instruction.
+// Facts about one instruction.
 struct OpFacts {
   std::shared_ptr<const MadeBy> made;  // see Position
   // How many of its calls, from the outermost, the next op of the block was made in.
@@ -74,17 +74,17 @@ struct BoundPlan {
   uint32_t program_id = 0;
   // An op in imperative mode.
   bool traced = false;
-  // What Python called variables when that op was first run; null: not known.
+  // Python's names of variables when that op was first run; null: not known.
   std::shared_ptr<const PythonNames> python;
   // Of each block: how many calls, from the outermost, made all of its ops.
   std::vector<size_t> base;
   std::vector<int> depth;                      // of each block
   std::vector<std::vector<OpFacts>> facts;     // by block and index
   std::vector<std::shared_ptr<LiveTap>> taps;  // bound to an op of it
-  bool stale = false;        // taps have changed: it is bound anew when it is run next
-  int tapped = 0;            // runs under way that a tap is to look at
+  bool stale = false;        // taps have changed: it is bound again at its next run
+  int tapped = 0;            // active runs that a tap looks at
   bool armed = false;        // every op is watched: someone steps or pauses
-  bool end_watched = false;  // the last op is: someone wants to see the run's end
+  bool end_watched = false;  // the last op is watched: a step asks for the run's end
   bool after_armed = false;  // every op is watched after it has run, too: someone steps out
 
   const OpFacts& At(const Activation& where) const {
@@ -93,11 +93,11 @@ struct BoundPlan {
   bool IsLast(const Activation& where) const {
     return !where.parent && where.instruction->index + 1 == facts[where.block].size();
   }
-  // Breakpoints and filters are bound anew: nothing is to be done until they are.
+  // Breakpoints and filters will be bound again: no op has work until then.
   void ClearWork();
-  // Made when it is not there.
+  // Created if missing.
   OpWork& WorkAt(size_t block, uint32_t index);
-  // What names mean at an op.
+  // The meaning of names at an op.
   PythonNames NamesAt(const Plan& plan, const proto::OpDesc& op) const;
 };
 
@@ -107,7 +107,7 @@ class BoundPlans {
   // Null when it is not known yet.
   BoundPlan* Find(uint64_t plan_id) const;
   BoundPlan& Add(const Plan& plan);
-  // Only those that are alive; the others are forgotten.
+  // Only plans that are alive; the others are forgotten.
   void ForEach(const std::function<void(const Plan&, BoundPlan&)>& f);
   bool IsNewest(const Plan& plan) const {
     const auto it = newest_.find(plan.program_id);
@@ -117,12 +117,12 @@ class BoundPlans {
   std::shared_ptr<const Plan> OfProgram(uint32_t program_id);
   // Imperative mode: the newest plan of each op, by the ops' ids.
   std::vector<std::shared_ptr<const Plan>> Traced();
-  // How many such plans there have been.
+  // The number of such plans so far.
   uint32_t traced() const { return traced_count_; }
 
   // Sets each watch byte of the plan from its facts.
   void Watch(const Plan& plan, const BoundPlan& bound) const;
-  // Takes all watch bytes back and forgets everything.
+  // Clears all watch bytes and forgets everything.
   void Clear();
 
  private:

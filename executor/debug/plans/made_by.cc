@@ -21,13 +21,13 @@ const proto::OpDesc* FindOp(const proto::ProgramDesc& program, uint32_t id) {
   return nullptr;
 }
 
-// The op after which Python went on: for a gradient that is the forward op, whose line it has.
+// The op after which Python continued: for a gradient this is the forward op, whose line it has.
 uint32_t TimeOf(const proto::ProgramDesc& program, const proto::OpDesc& op) {
   uint32_t time = op.id();
   for (const proto::OpDesc* at = &op; at && at->forward_op();
        at = FindOp(program, at->forward_op()))
     time = at->forward_op();
-  // One that was made on a line of its own: the first gradient.
+  // A gradient made on its own line: the first one.
   return op.visits_size() > 0 ? std::max(time, FirstOpOf(op.visits(0))) : time;
 }
 
@@ -37,7 +37,7 @@ bool Writes(const proto::OpDesc& op, const std::string& variable) {
   });
 }
 
-// What the names of calls held, and what became of them.
+// The values of the names in calls, and their later changes.
 class History {
  public:
   History(const Plan& plan, const proto::OpDesc& op, bool after)
@@ -49,7 +49,7 @@ class History {
     }
   }
 
-  // The names of one frame; those that are there already hide them.
+  // Adds the names of one frame; names that are already present hide them.
   void Add(size_t frames) {
     const size_t at = static_cast<size_t>(op_.calls_size()) - frames;
     call_ = op_.calls(static_cast<int>(at));
@@ -58,7 +58,7 @@ class History {
     Collect();
     std::map<std::string, NameAt> names;
     std::map<std::string, std::map<std::string, uint32_t>> later;  // name → variable → line
-    bool next = true;                                              // the first change behind the op
+    bool next = true;                                              // the first change after the op
     for (const proto::NameChange& change : program_.names()) {
       if (change.call() != call_) continue;
       const bool before = change.op() <= time_;
@@ -78,7 +78,7 @@ class History {
       }
       if (!before) next = false;
     }
-    // What was assigned last in a call has no change behind it.
+    // The last assignment in a call has no later change.
     for (const auto& [visit, result] : results_) {
       const std::string variable = result.Variable();
       if (variable.empty() || (FirstOpOf(visit) < FirstOpOf(visit_))) continue;
@@ -87,17 +87,17 @@ class History {
       later[result.target].emplace(variable, result.line);
     }
     for (const auto& [name, variables] : later) {
-      // A name of the module is looked for there.
+      // Names of the module are looked up there.
       if (variables.size() != 1 || names.contains(name) || !IsOwn(name)) continue;
       const auto& [variable, line] = *variables.begin();
-      // What was there before the op was not called so.
+      // A value from before the op did not have this name.
       if (IsMadeLater(variable) || variable == name)
         names.emplace(name, NameAt{name, variable, line});
     }
     names_.merge(names);
   }
 
-  // Names of the code that held no variable.
+  // Names in the code that held no variable.
   template <typename Names>
   void AddOthers(const Names& names, bool known) {
     for (const uint32_t index : names)
@@ -111,8 +111,8 @@ class History {
   }
 
  private:
-  // What one execution of a line made in a function of ours, and how it called the result: the only
-  // value that was made and not used for another one there.
+  // The ops that one execution of a line made in a function of opstep, and the name of its result:
+  // the only value made there that no other op there used.
   struct Result {
     std::string target;
     uint32_t line = 0;
@@ -133,7 +133,8 @@ class History {
     return program_.strings(static_cast<int>(index));
   }
 
-  // The ops that the call made: their lines, what they wrote, and results that have a name.
+  // The ops that the call made: their lines, the variables that they wrote, and results that have a
+  // name.
   void Collect() {
     lines_.clear();
     written_.clear();
@@ -165,7 +166,7 @@ class History {
     }
   }
 
-  // Is it, or the object that it is an attribute of, a name of that function?
+  // Is it, or the object whose attribute it is, a name of that function?
   bool IsOwn(const std::string& name) const {
     if (Text(frame_->function()) == "<module>") return true;
     const std::string first = name.substr(0, name.find('.'));
@@ -219,7 +220,7 @@ MadeBy MadeByOf(const Plan& plan, const proto::OpDesc& op) {
   MadeBy made(static_cast<size_t>(op.stack_size()));
   const uint64_t gradient = op.forward_op() != 0;
   const bool known = op.calls_size() == op.stack_size() && op.visits_size() == op.stack_size();
-  // Of a program that does not know: the same lines are taken for the same calls.
+  // For a program without this record, the same lines count as the same calls.
   uint64_t around = 1469598103934665603u;
   for (size_t i = 0; i < made.size(); ++i) {
     const int at = op.stack_size() - 1 - static_cast<int>(i);
@@ -265,7 +266,7 @@ std::vector<NameAt> NamesAt(const Plan& plan, const proto::OpDesc& op, size_t fr
     history.AddOthers(frame(number).locals(), known);
   };
   add(frames);
-  // A function also sees the names of the functions that it was written in, and of its module.
+  // A function also sees the names of its enclosing functions and of its module.
   size_t inner = frames;
   for (size_t outer = frames - 1; outer > 0; --outer) {
     if (frame(outer).file() != frame(frames).file()) continue;

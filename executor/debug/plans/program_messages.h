@@ -1,4 +1,4 @@
-// What the wire's messages tell of programs and ops.
+// Programs and ops as the wire's messages.
 #pragma once
 
 #include "debug.pb.h"
@@ -7,11 +7,11 @@
 
 namespace opstep {
 
-// What the wire tells of a plan's program.
+// The wire message for a plan's program.
 proto::ProgramEvent Describe(const Plan& plan);
-// The same of the one program of imperative mode.
+// The same for the one program of imperative mode.
 proto::ProgramEvent Describe(BoundPlans& plans);
-// What the wire tells of an op.
+// The wire message for an op.
 void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpInfo* info);
 
 }  // namespace opstep

@@ -5,7 +5,7 @@
 
 namespace opstep {
 
-// Has the variable a tensor as its value? Stacks and readers have not.
+// Is the variable's value a tensor? Stacks and readers have none.
 inline bool HoldsTensor(const SlotPlan& slot) {
   return slot.storage != Storage::kStack && slot.storage != Storage::kReader;
 }
@@ -17,8 +17,8 @@ inline bool IsRunning(const FrameView& frame, uint32_t slot) {
   return level != nullptr;
 }
 
-// The type of its value in this run, also before it is there. Sizes that only the data of an
-// iteration tell are known while that runs.
+// The type of its value in this run, also before the value exists. Sizes that depend on an
+// iteration's data are known while the iteration runs.
 inline VarType TypeNow(const FrameView& frame, uint32_t slot) {
   const VarType& planned = frame.plan().slots[slot].type;
   const VarType now = frame.tensor(slot).type();

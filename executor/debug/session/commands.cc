@@ -18,7 +18,7 @@ static_assert(kMaxBytes < Channel::kMessageLimit);
 
 uint32_t PageSize(uint32_t wanted) { return wanted ? std::min(wanted, kMaxPage) : kMaxPage; }
 
-// Ops in the order of the listing, as many as fit.
+// Ops in the order of the listing, up to the limit.
 void ListOps(const SomePlans& plans, const proto::ListOps& wanted, proto::Ops* out) {
   struct Op {
     uint32_t line;
@@ -57,7 +57,7 @@ void ListOps(const SomePlans& plans, const proto::ListOps& wanted, proto::Ops* o
   }
 }
 
-// In imperative mode each op has the line that its id says.
+// In imperative mode an op's line number is its id.
 std::vector<std::string> TracedListing(const SomePlans& plans) {
   std::vector<std::string> lines{plans[0]->listing.lines[0]};
   for (const auto& plan : plans) {

@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 std::atomic<uint64_t> sessions{0};
 
-// How long a process that ends waits for what its taps made to be taken.
+// How long a process that ends waits until the records of its taps are confirmed.
 constexpr std::chrono::milliseconds kLastRecords{2000};
 
 void TellLost(uint64_t logs) {
@@ -81,10 +81,10 @@ Session::Session(AgentOptions options, std::shared_ptr<Taps> taps)
 }
 
 void Session::Start() {
-  // For ever is a year.
+  // A year counts as forever.
   const double seconds = std::min(options_.wait_seconds, 3e7);
   wait_until_ = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
-  // The hook is there before the server is, so that the first run finds it and waits.
+  // The hook is set before the server connects, so that the first run finds it and waits.
   settled_ = options_.wait_seconds <= 0;
   if (!settled_ || taps_->any()) SetHook(shared_from_this());
   channel_->Start();
@@ -116,9 +116,7 @@ void Session::Close() {
   std::vector<uint64_t> left;
   const uint64_t lost = taps_->sender().Close(kLastRecords, &left);
   if (lost > 0) {
-    std::fprintf(stderr,
-                 "opstep: %llu tap records are perhaps lost: no sink said in time that it has "
-                 "them\n",
+    std::fprintf(stderr, "opstep: %llu tap records may be lost: no sink confirmed them in time\n",
                  static_cast<unsigned long long>(lost));
   }
   {
@@ -149,11 +147,11 @@ void Session::Abandon() {
   abandoned_ = true;
   attached_ = false;
   settled_ = true;
-  // Kept for ever: its channel's threads do not exist here and cannot be joined.
+  // Never destroyed: its channel's threads do not exist here and cannot be joined.
   new std::shared_ptr<Session>(shared_from_this());
   SetHook(nullptr);
-  // Whoever held the lock is not here to give it back; the watch bytes then stay, and nobody asks
-  // them. A thread that forked in a signal's handler while it was stopped goes on.
+  // The lock's holder does not exist here to release it; the watch bytes then stay set, and nobody
+  // reads them. A thread that forked in a signal handler while it was stopped goes on.
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   plans_.Clear();
@@ -168,7 +166,7 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
     Lock lock(mutex_);
     if (!wanted_) return;
     ++epoch_;
-    TellLost(logs_.Clear());  // what a thread wrote while the last server left
+    TellLost(logs_.Clear());  // records that a thread wrote while the last server left
     connected_ = true;
     server_ = channel_->address();
     settled_ = true;
@@ -206,7 +204,7 @@ void Session::OnWelcome(const proto::Welcome& welcome) {
 void Session::Arrive() {
   attached_ = true;
   Settle();
-  // Threads that waited for a server to come back are still where they were.
+  // Threads that waited for a server to come back are still stopped.
   for (auto& [id, thread] : threads_) {
     if (!thread->stopped) continue;
     FindOrBind(*thread->plan);
@@ -234,7 +232,7 @@ void Session::Settle() {
   for (auto& [id, thread] : threads_) thread->taps.plan = 0;
 }
 
-// Nobody does any more: as without a server, but what it was told stays known to it.
+// Nobody uses it any more: as without a server, but the server keeps what it was told.
 void Session::Depart() {
   attached_ = false;
   Settle();
@@ -296,7 +294,7 @@ void Session::OnClosed(const std::string& why, bool final, bool read_all) {
   if (!read_all) TellLost(lost);
   if (final && wanted_) {
     wanted_ = false;
-    // Whoever rang and left is not worth a line: others may ring.
+    // A server that rang and left is not worth a line: others may ring.
     if (!connected_ && !options_.address.empty()) {
       refused_ = why;
       std::fprintf(stderr, "opstep: no debugger: %s\n", why.c_str());
@@ -330,11 +328,12 @@ void Session::WaitForWelcome() {
   if (settled_) return;
   settled_ = true;
   Settle();
-  std::fprintf(stderr, "opstep: no debug server answers at %s: running without it, and trying on\n",
+  std::fprintf(stderr,
+               "opstep: no debug server answers at %s: running without it and trying again\n",
                options_.address.c_str());
 }
 
-// Nothing of the debugger is left in the process but threads that are to wait.
+// Nothing of the debugger is left in the process except threads that must wait.
 void Session::Leave(bool go_on) {
   tap_answered_.notify_all();
   attached_ = connected_ = false;
@@ -351,9 +350,9 @@ void Session::Leave(bool go_on) {
     thread->stepper.Cancel();
     thread->pause = false;
     thread->jobs.clear();
-    thread->cancelled = true;  // what is being answered: nobody waits for it
+    thread->cancelled = true;  // the command being answered: nobody waits for it
     if (go_on) {
-      // The next server must not be told of a stop that is over.
+      // The next server must not hear of a stop that is over.
       thread->stopped = false;
       thread->released = true;
       thread->Wake();

@@ -24,14 +24,14 @@
 
 namespace opstep {
 
-// One connect: the process's Hook while a server is attached or there are taps, and what commands
-// act on.
+// One connection: the process's Hook while a server is attached or taps are set, and the target of
+// commands.
 //
-// Threads: it has none of its own but that of the LogQueue. The channel's reader calls the
-// ChannelListener and CommandTarget parts and never waits there for a run. The user's threads call
-// the Hook part and wait in it while they are stopped, each on its ThreadState::wake, until a
-// command, the policy on disconnect, max_pause or Ctrl-C lets them go. One lock guards all state.
-// It is not held while frames are read, expressions are evaluated or Python is asked.
+// Threads: it has none except that of the LogQueue. The channel's reader calls the ChannelListener
+// and CommandTarget parts and never waits there for a run. The user's threads call the Hook part
+// and wait in it while they are stopped, each on its ThreadState::wake, until a command, the policy
+// on disconnect, max_pause or Ctrl-C lets them go. One lock guards all state. It is not held while
+// frames are read, expressions are evaluated or Python is asked.
 class Session final : public Hook,
                       public ChannelListener,
                       public CommandTarget,
@@ -39,11 +39,11 @@ class Session final : public Hook,
  public:
   Session(AgentOptions options, std::shared_ptr<Taps> taps);
   void Start();
-  // Taps have ended too, and what they made is sent or counted.
+  // Taps have ended too, and their records are sent or counted.
   void Close();
   // The same, but taps stay, for another session.
   void Yield();
-  // In a forked child: nothing here is touched again.
+  // In a forked child: the session is not used again.
   void Abandon();
   AgentState state();
   // See Channel::Invite.
@@ -94,8 +94,8 @@ class Session final : public Hook,
   // held.
   void WaitForWelcome();
   void Leave(bool go_on);
-  // The session is the hook while it has something to do; what it does not look at any more is
-  // bound anew, without it.
+  // The session is the hook while it has something to do; plans that it does not watch any more are
+  // bound again without it.
   void Settle();
   void Arrive();
   void Depart();
@@ -117,7 +117,7 @@ class Session final : public Hook,
   bool Debugs(const FrameView& frame) const {
     return attached_ && frame.shape() == PlanShape::kInspect;
   }
-  // What taps do at the op, before breakpoints and faults are looked at.
+  // The work of taps at the op, before breakpoints and faults are checked.
   void TapOp(const FrameView& frame);
   void Visit(const std::vector<Binding>& bindings, ThreadState& thread, const FrameView& frame,
              Request* request);
@@ -134,7 +134,7 @@ class Session final : public Hook,
   const uint64_t id_;
   std::unique_ptr<Channel> channel_;
   std::atomic<bool> abandoned_{false};
-  // There is a server and somebody uses it.
+  // A server is connected and somebody uses it.
   std::atomic<bool> attached_{false};
   // Nobody waits for the first welcome any more.
   std::atomic<bool> settled_{false};
@@ -144,9 +144,9 @@ class Session final : public Hook,
   bool wanted_ = true;
   bool connected_ = false;
   std::string server_;   // while connected
-  std::string refused_;  // why there will be no other attempt
+  std::string refused_;  // why it will not try again
   std::chrono::steady_clock::time_point wait_until_;
-  // Counts welcomes, so that an answer never goes to another server than the one that asked.
+  // Counts welcomes, so that an answer only goes to the server that asked.
   uint64_t epoch_ = 0;
   std::map<uint32_t, std::shared_ptr<ThreadState>> threads_;
   uint32_t last_thread_ = 0;
@@ -155,9 +155,9 @@ class Session final : public Hook,
   Breakpoints breakpoints_;
   FaultFilters faults_;
   std::unordered_map<uint32_t, uint32_t> told_programs_;  // program → version
-  // Whichever thread runs an op next stops, for this reason.
+  // The thread that runs the next op stops, for this reason.
   std::optional<proto::StopReason> stop_next_;
-  // Has a lock of its own.
+  // Has its own lock.
   LogQueue logs_;
   const std::shared_ptr<Taps> taps_;
   TapRuns tap_runs_;

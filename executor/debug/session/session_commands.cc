@@ -1,4 +1,4 @@
-// Session as the CommandTarget: what each command of the server does.
+// Session as the CommandTarget: the effect of each command.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace opstep {
 namespace {
 
-// Of commands that wait for a stopped thread; a command has at most 4 MiB, most have some bytes.
+// Of commands that wait for a stopped thread; a command has at most 4 MiB, most have a few bytes.
 constexpr size_t kMostJobs = 1000;
 
 }  // namespace
@@ -64,7 +64,7 @@ ThreadState& Session::Stopped(uint32_t thread) {
 
 void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
   Lock lock(mutex_);
-  // A step that begins now would watch a plan for ever.
+  // A step that begins now would watch a plan forever.
   OPSTEP_CHECK(attached_, "the executor has left the debugger");
   ThreadState& thread = Stopped(wanted.thread());
   const auto unit = wanted.unit() == proto::Resume::OP ? StepUnit::kOp : StepUnit::kLine;
@@ -93,7 +93,7 @@ void Session::Resume(const proto::Resume& wanted, proto::Reply answer) {
       plans_.Watch(*thread.plan, FindOrBind(*thread.plan));
       break;
     default:
-      Fail("this executor does not know that way of going on");
+      Fail("this executor does not know that way to continue");
   }
   if (thread.stepper.AfterEveryOp() && !thread.entering) {
     FindOrBind(*thread.plan).after_armed = true;
@@ -134,7 +134,7 @@ void Session::Detach(proto::Reply answer) {
   proto::FromExecutor message;
   *message.mutable_reply() = std::move(answer);
   channel_->Send(std::move(message));
-  // A server that rang leaves the place to the one that we were told to dial.
+  // A server that rang gives way to the server given by the program.
   wanted_ = channel_->EndGuest();
   Leave(true);
   logs_.Clear();  // it is read before the answer
@@ -202,7 +202,7 @@ void Session::Cancel(uint64_t command) {
     });
     if (job == thread->jobs.end()) continue;
     thread->jobs.erase(job);
-    Answer(ErrorReply(command, "the command was given up"));
+    Answer(ErrorReply(command, "the command was cancelled"));
   }
 }
 

@@ -1,4 +1,4 @@
-// Session as the Hook: what happens on the user's threads before and after an op, up to a stop.
+// Session as the Hook: its work on the user's threads before and after an op, up to a stop.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The thread's part in the session that it met last; its destructor tells that the thread ended.
+// The thread's state in its latest session; the destructor reports that the thread ended.
 struct ThreadSlot {
   uint64_t session_id = 0;
   std::weak_ptr<Session> session;
@@ -24,7 +24,7 @@ struct ThreadSlot {
 };
 thread_local ThreadSlot this_thread;
 
-// No mistake of the debugger's may end the run: only Ctrl-C may.
+// No error of the debugger may end the run: only Ctrl-C may.
 template <typename F>
 void Guarded(F&& f) {
   try {
@@ -38,7 +38,7 @@ void Guarded(F&& f) {
 
 std::atomic<RunCallsReader> run_calls{nullptr};
 
-// An op of imperative mode runs each time in other calls than when it was met first.
+// An op of imperative mode runs each time in other calls than at its first run.
 std::shared_ptr<const MadeBy> MadeNow(const BoundPlan& bound, const OpFacts& facts) {
   const RunCallsReader read = bound.traced ? run_calls.load() : nullptr;
   if (read && read().size() == facts.made->size()) return std::make_shared<const MadeBy>(read());
@@ -61,7 +61,7 @@ Position PositionOf(const ThreadState& thread, const BoundPlan& bound, const Act
   return at;
 }
 
-// One number for one visit to a line: all iterations around it count.
+// One number for each visit to a line: all iterations around it count.
 uint64_t VisitKey(const ThreadState& thread, const Activation* where, uint32_t frames) {
   const uint64_t visit = frames <= thread.at.made->size() ? (*thread.at.made)[frames - 1].visit : 0;
   uint64_t key = 1469598103934665603u;
@@ -85,7 +85,7 @@ struct Session::Request {
   std::string message;
   std::vector<uint32_t> breakpoints;
   std::optional<proto::Fault> fault;
-  // How many of the calls that made the op are shown; see Position.
+  // The number of shown calls among those that made the op; see Position.
   std::optional<size_t> shown;
 };
 
@@ -132,7 +132,7 @@ void Session::EnterBlock(const FrameView& frame) {
   if (abandoned_ || tap_runs_.retired()) return;
   Guarded([&] {
     ThreadState& thread = ThisThread();
-    // A body of a loop is entered often: with taps alone there is nothing new about it.
+    // A body of a loop is entered often: with taps alone there is nothing to update.
     const bool starts = !frame.top().parent;
     if (!starts && !attached_ && settled_ && !tap_runs_.HaveChanged(thread.taps)) return;
     if (starts) {
@@ -193,7 +193,7 @@ void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
       continue;
     }
     request->breakpoints.push_back(binding.breakpoint);
-    // On its line, also where that only calls what made the op.
+    // On its line, also where the line only calls the function that made the op.
     if (binding.frames)
       request->shown = std::max<size_t>(request->shown.value_or(0), binding.frames);
     else
@@ -204,7 +204,8 @@ void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
   }
 }
 
-// One that fails holds, unless it would only log: nobody would learn otherwise that it never stops.
+// A condition that fails holds, unless the breakpoint only logs: otherwise nobody would learn that
+// it never stops.
 bool Session::Holds(const Binding& binding, const FrameView& frame, Request* request) {
   try {
     return binding.condition->Test({frame, frame.top()});
@@ -231,7 +232,7 @@ void Session::Log(const Binding& binding, const ThreadState& thread, const Frame
 
 void Session::LeaveBlock(const FrameView& frame) {
   if (frame.top().parent || abandoned_ || tap_runs_.retired()) return;
-  // Where nothing may wait, a program's own output may come before its lines.
+  // Where nothing may wait, a program's own output may come before the log lines.
   if (policy_ != proto::POLICY_LOG_ONLY) logs_.Settle();
   tap_runs_.EndRun(ThisThread().taps, frame);
 }
@@ -271,13 +272,13 @@ void Session::BeforeOp(FrameEditor& frame) {
     if (work) Visit(work->before, thread, frame, &request);
     if (request.reason || !request.breakpoints.empty()) {
       Stop(thread, frame, std::move(request));
-      // Whoever stopped here may have set something that looks at this very op.
+      // During the stop, something may have been set that looks at this op.
       Lock lock(mutex_);
       if (!attached_) return;
       work = FindOrBind(frame.plan()).At(frame.top()).work;
     }
     if (!work) return;
-    // After the stop: whoever stopped here may have edited what the op will overwrite.
+    // After the stop: the user may have edited the values that the op will overwrite.
     if (rewrites) thread.faults.BeforeOp(frame, work);
     for (uint32_t slot : work->written) {
       thread.contents[{frame.top().instruction, slot}] = LookAt(frame, slot);
@@ -365,7 +366,7 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
   while (true) {
     StopAt(lock, thread, frame, stopped, request);
     if (!std::exchange(thread.entering, false) || !attached_) break;
-    // A step into what the line calls: nothing has run, but the stop is another one.
+    // A step into a call of the line: nothing has run, but it is a new stop.
     ++thread.at.shown;
     request = {proto::STOP_STEP, "", {}, {}, {}};
     stopped = {};
@@ -374,12 +375,12 @@ void Session::Stop(ThreadState& thread, FrameEditor& frame, Request request) {
     lock.lock();
     if (!attached_) return;
   }
-  // What was tapped meanwhile begins here, not with the next run.
+  // Taps set meanwhile begin here, not with the next run.
   if (attached_ && tap_runs_.HaveChanged(thread.taps))
     tap_runs_.Start(thread.taps, frame, FindOrBind(frame.plan()));
 }
 
-// Tells of the stop and waits until something lets the thread go.
+// Reports the stop and waits until something lets the thread go.
 void Session::StopAt(Lock& lock, ThreadState& thread, FrameEditor& frame, proto::Stopped stopped,
                      const Request& request) {
   stopped.set_thread(thread.id);
@@ -391,7 +392,7 @@ void Session::StopAt(Lock& lock, ThreadState& thread, FrameEditor& frame, proto:
   thread.stopped = true;
   thread.released = false;
   thread.plan = &frame.plan();
-  logs_.Flush();  // what was written before the stop is read before it
+  logs_.Flush();  // log lines written before the stop arrive before it
   proto::FromExecutor message;
   *message.mutable_stopped() = std::move(stopped);
   channel_->Put(std::move(message));

@@ -1,4 +1,4 @@
-// Session and plans: binding, watch bytes, and what the server is told of programs.
+// Session and plans: binding, watch bytes, and reports about programs to the server.
 #include "debug/plans/program_messages.h"
 #include "debug/session/session.h"
 #include "runtime/traced_program.h"
@@ -16,7 +16,7 @@ BoundPlan& Session::FindOrBind(const Plan& plan, std::shared_ptr<const PythonNam
 }
 
 void Session::TellProgram(const Plan& plan) {
-  // It grows op by op: after the first one it is told of when somebody looks.
+  // It grows op by op: after the first op it is reported when somebody looks.
   if (IsTraced(plan)) {
     if (plans_.traced() <= 1 || !told_programs_.contains(plan.program_id)) TellTraced();
     return;
@@ -53,7 +53,7 @@ void Session::Bind(const Plan& plan, BoundPlan& bound) {
 }
 
 // A model that runs in many shapes has many plans, and runs wait meanwhile: taps find the older
-// ones when they are run next.
+// ones at their next run.
 void Session::BindAll() {
   plans_.ForEach([&](const Plan& plan, BoundPlan& bound) {
     bound.stale = !attached_ && !plans_.IsNewest(plan);

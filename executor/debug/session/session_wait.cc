@@ -8,8 +8,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A stop that is over sooner was not one for a person to look at. The next one is waited through
-// awake: to wake a thread takes as long as half of such a step.
+// A shorter stop was not meant for a person. The thread then spins through the next stop, because
+// waking it takes half as long as such a step.
 constexpr std::chrono::microseconds kHurry{1500};
 
 void StayAwake(const std::atomic<uint32_t>& signals, uint32_t seen, Clock::time_point until) {
@@ -19,7 +19,7 @@ void StayAwake(const std::atomic<uint32_t>& signals, uint32_t seen, Clock::time_
       __builtin_ia32_pause();
 #endif
     }
-    std::this_thread::yield();  // whoever it waits for may need this core
+    std::this_thread::yield();  // the thread that it waits for may need this core
   }
 }
 
@@ -27,7 +27,7 @@ void StayAwake(const std::atomic<uint32_t>& signals, uint32_t seen, Clock::time_
 
 void Session::Wait(Lock& lock, ThreadState& thread, FrameEditor& frame) {
   const Clock::time_point since = Clock::now();
-  // What cannot be counted in microseconds is as good as for ever.
+  // A time that cannot be counted in microseconds counts as forever.
   const Clock::time_point latest =
       options_.max_pause_seconds > 0 && options_.max_pause_seconds < 1e9
           ? since +

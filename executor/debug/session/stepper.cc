@@ -11,7 +11,7 @@ const MadeBy& Made(const Position& at) {
   return at.made ? *at.made : kNone;
 }
 
-// Is the op in the call that the so-many-th frame of the other is in?
+// Is the op in the same call as this frame of the other op?
 bool InCall(const Position& at, const Position& other, size_t frames) {
   return frames > 0 && Made(at).size() >= frames && Made(other).size() >= frames &&
          Made(at)[frames - 1].call == Made(other)[frames - 1].call;
@@ -31,9 +31,9 @@ bool Stepper::Within(const Position& at, size_t frames) const {
          Made(at)[frames - 1] == Made(from_)[frames - 1];
 }
 
-// From one op in imperative mode to another one: steps are those of Python's own debuggers.
+// From one op in imperative mode to another: steps work as in Python's debuggers.
 bool Stepper::EndsAtCall(const Position& at) const {
-  // Out of the function, and through all that other programs do meanwhile.
+  // Out of the function, and past all runs of other programs meanwhile.
   if (mode_ == StepMode::kOut || mode_ == StepMode::kRun)
     return at.call && from_.shown > 1 && !InCall(at, from_, from_.shown);
   if (mode_ == StepMode::kIteration) return at.call == from_.call;
@@ -43,8 +43,7 @@ bool Stepper::EndsAtCall(const Position& at) const {
 
 bool Stepper::EndsAt(const Position& at) const {
   if (!active()) return false;
-  // The run ended under the step: it ends at the first op of the next one, whatever program that
-  // is.
+  // The run ended under the step: it ends at the first op of the next run of any program.
   if (at.run != from_.run) return !from_.call || EndsAtCall(at);
   switch (mode_) {
     case StepMode::kOut:
@@ -83,10 +82,10 @@ size_t Stepper::ShownAt(const Position& at) const {
   if (unit_ == StepUnit::kOp || !active()) return all;
   const bool same_run = at.run == from_.run || (at.call && from_.call);
   size_t shown = 1 + (same_run ? SameVisits(Made(at), Made(from_)) : 0);
-  // What was the same frame may be that of another iteration.
+  // The same frame may belong to another iteration.
   if (at.depth > 0 && (at.block != from_.block || at.iteration != from_.iteration))
     shown = std::min(shown, at.base);
-  // Out of a function that was called twice on a line: it goes to the line.
+  // Out of a function that was called twice on a line: the step goes to the line.
   if (LeavesFunction()) shown = std::min(shown, from_.shown - 1);
   if (at.call && !from_.call) shown = all;
   return std::min(std::max(shown, std::max<size_t>(at.base, 1)), all);

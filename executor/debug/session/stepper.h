@@ -12,51 +12,52 @@ namespace opstep {
 enum class StepMode : uint8_t { kNone, kOver, kInto, kOut, kIteration, kRun };
 enum class StepUnit : uint8_t { kOp, kLine };
 
-// Where a thread stands: before an op, or after it.
+// The position of a thread: before an op, or after it.
 struct Position {
   uint64_t run = 0;  // counts the runs of the thread
   int depth = 0;     // of the block, 0 for block 0
   int block = 0;
   uint64_t iteration = 0;
-  // The op only saves a value for the gradient: nothing to see for one who goes line by line.
+  // The op only saves a value for the gradient: a step by lines skips it.
   bool quiet = false;
-  // Of an op in imperative mode, which is a run of its own: its id, else 0.
+  // In imperative mode, where each op is a separate run: the op's id, else 0.
   uint32_t call = 0;
   // The Python calls that made the op, outermost first, and how many of them, from the outermost,
-  // the thread is in: the others are entered by a step into them. As with functions that a compiler
-  // has inlined, no op runs between the one and the other.
+  // the thread is in: a step into them enters the others. As with functions inlined by a compiler,
+  // no op runs between two of them.
   std::shared_ptr<const MadeBy> made = {};
   size_t shown = 0;
-  // How many of these calls are around all of the block's ops: a step does not leave those.
+  // The number of these calls around all of the block's ops: a step does not leave them.
   size_t base = 0;
-  // How many of them the next op of the block was made in.
+  // The number of these calls that also made the block's next op.
   size_t goes_on = 0;
 };
 
 // Decides at each op of a thread whether a step ends there. Steps count ops that are about to run,
-// so the same rule holds whether the thread stood before an op or after it.
+// so the same rule holds whether the thread stopped before an op or after it.
 class Stepper {
  public:
-  // `block`: of kInto, the one block that is meant; 0: any.
+  // `block`: of kInto, the one block to enter; 0: any.
   void Start(StepMode mode, StepUnit unit, const Position& from, int block = 0);
   void Cancel() { mode_ = StepMode::kNone; }
   bool active() const { return mode_ != StepMode::kNone; }
   // Before the op.
   bool EndsAt(const Position& at) const;
-  // After it: out of a function goes to the line that called it, and what it has made is there.
+  // After it: a step out of a function goes to the line that called it, and the function's values
+  // exist.
   bool EndsAfter(const Position& at) const;
-  // Of a stop where the step has ended: see Position.
+  // At a stop where the step has ended: see Position.
   size_t ShownAt(const Position& at) const;
   // Any op may end it.
   bool EveryOp(uint64_t run) const { return active() && !EndsWithRun(run); }
-  // … and after any op.
+  // … also after any op.
   bool AfterEveryOp() const { return LeavesFunction() && !from_.call; }
   // It ends after the last op of this run, and at no other op of it.
   bool EndsWithRun(uint64_t run) const {
     return mode_ == StepMode::kRun && run == from_.run && !from_.call;
   }
-  // It ends after the run's last op, whatever it is: it began in a block that this op ran, and
-  // there is nothing behind it to stop at.
+  // It ends after the run's last op: it began in a block that this op ran, and no later op remains
+  // to stop at.
   bool EndsAfterLast(uint64_t run) const {
     return EndsWithRun(run) || (active() && run == from_.run && from_.depth > 0);
   }
@@ -65,7 +66,7 @@ class Stepper {
   bool LeavesFunction() const {
     return mode_ == StepMode::kOut && unit_ == StepUnit::kLine && from_.shown > from_.base;
   }
-  // Is the op in what the outer so many frames are doing?
+  // Is the op in the same calls as this many outer frames?
   bool Within(const Position& at, size_t frames) const;
   bool EndsAtCall(const Position& at) const;
 

@@ -22,14 +22,14 @@ struct ThreadState {
   uint32_t id = 0;
   std::string name;
 
-  // Its own: no other thread touches these.
+  // Only this thread touches these.
   uint64_t run = 0;
   // An error is on its way up through the blocks; it was shown where it began.
   bool unwinding = false;
   FaultWatch faults;
   // What was in the variables of data breakpoints, by op and slot.
   std::map<std::pair<const Instruction*, uint32_t>, Content> contents;
-  // Where each line breakpoint stopped last: the entry into a block and a run of ops, as a number.
+  // The last stop of each line breakpoint: the entry into a block and a run of ops, as a number.
   std::unordered_map<uint32_t, uint64_t> fired;
 
   // Guarded by the session's lock.
@@ -38,23 +38,23 @@ struct ThreadState {
   Stepper stepper;
   bool pause = false;
   Position at;
-  // The next frame of those that made the op is to be entered: no op runs for that.
+  // The next of the frames that made the op is to be entered: no op runs for that.
   bool entering = false;
   bool stopped = false;
   bool released = false;
-  proto::Stopped stop;                                   // what was told of it
+  proto::Stopped stop;                                   // its last report
   const Plan* plan = nullptr;                            // while it is stopped
-  std::deque<std::pair<uint64_t, proto::Command>> jobs;  // with the epoch of who asked
+  std::deque<std::pair<uint64_t, proto::Command>> jobs;  // with the epoch of the server that asked
   // The command that is being answered, 0 when none is, and whether it was given up.
   uint64_t answering = 0;
   std::atomic<bool> cancelled{false};
   std::condition_variable wake;
-  // Rises with each Wake, for who waits awake.
+  // Rises with each Wake, for a thread that spins.
   std::atomic<uint32_t> signals{0};
   // The last stop was too short for a person: assume that a script is stepping.
   bool hurried = false;
 
-  // Something changed that it waits for.
+  // Something that it waits for has changed.
   void Wake() {
     signals.fetch_add(1, std::memory_order_release);
     wake.notify_all();

@@ -30,7 +30,7 @@ double Chance(uint64_t seed, uint64_t step) {
 
 void TapCounters::Fill(const std::string& uid, proto::TapCounts* counts) const {
   counts->set_uid(uid);
-  // `produced` last: a record that ends meanwhile was produced before.
+  // `produced` is read last: a record that ends meanwhile was produced before.
   counts->set_delivered(delivered);
   counts->set_queue_full(queue_full);
   counts->set_disconnected(disconnected);
@@ -47,7 +47,7 @@ void TapCounters::Fill(const std::string& uid, proto::TapCounts* counts) const {
 
 namespace {
 
-// What is not reached in ten years is never reached.
+// A time more than ten years ahead is never reached.
 constexpr double kLong = 3e8;
 
 TapClock::time_point DeadlineOf(const proto::Tap& tap, TapClock::time_point since) {
@@ -81,7 +81,7 @@ bool LiveTap::WithinRate(TapClock::time_point now) {
   if (spec.per_second() <= 0) return true;
   const int64_t at = now.time_since_epoch().count();
   const auto step = static_cast<int64_t>(1 / (spec.per_second() * kNanosecond));
-  // What was not used in the last second may be used at once, and always one record.
+  // The unused rate of the last second may be used at once, and always one record.
   const int64_t ahead = std::max<int64_t>(1'000'000'000 - step, 0);
   int64_t next = next_.load(std::memory_order_relaxed);
   do {

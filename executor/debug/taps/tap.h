@@ -14,8 +14,8 @@ namespace opstep {
 
 using TapClock = std::chrono::steady_clock;
 
-// What became of a tap's records. `produced` is counted first, and each record then in exactly one
-// of the others; what is in none of them waits.
+// The counts of a tap's records. `produced` is counted first, and each record then in exactly one
+// of the others; a record in none of them still waits.
 struct TapCounters {
   std::atomic<uint64_t> produced{0}, delivered{0}, queue_full{0}, disconnected{0}, rate{0},
       too_large{0}, sink{0}, unconfirmed{0}, at_exit{0};
@@ -23,9 +23,9 @@ struct TapCounters {
   void Fill(const std::string& uid, proto::TapCounts* counts) const;
 };
 
-// One tap as it is set now. What is set anew with the same uid is another one with the same
-// counters. Runs use it without a lock; what changes is atomic or, where said, guarded by the
-// session's lock.
+// One tap as it is set now. Setting it again with the same uid makes another LiveTap with the same
+// counters. Runs use it without a lock; members that change are atomic or, where noted, guarded by
+// the session's lock.
 struct LiveTap {
   const proto::Tap spec;
   const std::string server;
@@ -35,7 +35,7 @@ struct LiveTap {
   // It has ended for good; why is guarded by the session's lock.
   std::atomic<bool> ended{false};
   std::string why;
-  // The condition failed: said once, in `failure`, which is then never written again.
+  // The condition failed: `failure` is written once, and never again.
   std::atomic<bool> failing{false}, failed{false};
   std::string failure;
   // Work since the last look at the limits.
@@ -44,7 +44,7 @@ struct LiveTap {
   LiveTap(proto::Tap spec, std::string server, std::shared_ptr<TapCounters> counters,
           TapClock::time_point since);
 
-  // Is it to look at this run of a program? Says the same each time it is asked.
+  // Does it look at this run of a program? The answer is the same for each call.
   bool Due(uint64_t step) const;
   // May it make one more record now, by its rate? By its count?
   bool WithinRate(TapClock::time_point now);
@@ -53,18 +53,18 @@ struct LiveTap {
   std::string Over(TapClock::time_point now) const;
 
  private:
-  // Of the rate: when the next record is due if all come evenly; nanoseconds of TapClock.
+  // For the rate: the due time of the next record at even intervals; nanoseconds of TapClock.
   std::atomic<int64_t> next_{0};
   std::atomic<uint64_t> made_{0};
 };
 
-// A value of an op that a tap looks at: what the number in a record stands for.
+// A value of an op that a tap looks at; records refer to it by number.
 struct TapPoint {
   const std::shared_ptr<TapCounters> counters;
   proto::TapSource told;
-  // The first run that it was met in, 0: none yet.
+  // The first run that reached it; 0: none yet.
   mutable std::atomic<uint64_t> first_step{0};
-  // Of that run on, is this one among the first so many?
+  // Is this run among the first ones, counted from that run?
   bool IsAmongFirst(uint64_t step, uint64_t first) const {
     uint64_t unset = 0;
     first_step.compare_exchange_strong(unset, step);

@@ -102,7 +102,7 @@ void TapAudit::Write(const std::string& who, const std::string& did, const proto
           ", \"who\": ", JsonString(who), ", \"did\": ", JsonString(did),
           ", \"tap\": ", JsonString(tap.name()), ", \"uid\": ", JsonString(tap.uid()));
   if (!why.empty()) line += Cat(", \"why\": ", JsonString(why));
-  // What exactly was set, in one word for each setting.
+  // The exact settings, as one word each.
   std::string settings = tap.ShortDebugString();
   if (settings.size() > 2000) settings.resize(2000);
   line += Cat(", \"settings\": ", JsonString(settings), "}");

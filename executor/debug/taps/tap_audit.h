@@ -12,7 +12,7 @@ namespace opstep {
 // Who changed which tap, and when: the last changes, as JSON lines.
 //
 // Thread: one, from the first line that goes to a file. It alone waits for that file's disk, and is
-// left to itself when it does so for too long at the end.
+// abandoned when that takes too long at the end.
 class TapAudit {
  public:
   explicit TapAudit(std::string file) : file_(std::move(file)) {}

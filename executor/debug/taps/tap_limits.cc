@@ -16,7 +16,7 @@ bool HasSlot(const google::protobuf::RepeatedPtrField<proto::Slot>& slots,
                      [&](const proto::Slot& slot) { return slot.name() == name; });
 }
 
-// Every name in it, and every part that cuts something out of a value.
+// Checks every name in it, and every subscript.
 void Check(const proto::Expr& expr, const proto::OpDesc& op, bool parts) {
   static const std::set<std::string> kNone = {"step", "iteration", "op", "block", "nan", "inf"};
   const auto all = [&](const auto& exprs) {

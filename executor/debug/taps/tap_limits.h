@@ -1,4 +1,4 @@
-// TapLimits: what taps may do in this process, whatever a server asks for.
+// TapLimits: the limits of taps in this process, which no server can exceed.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct TapLimits {
   std::vector<std::string> allowed;
   // Whole tensors too. When they are not, a value has at most kFew elements.
   bool full_tensors = true;
-  // Of the time that passes, and of what records hold; 0: no limit. Whoever is beyond is switched
-  // off.
+  // Shares of the elapsed time and of the records' bytes; 0: no limit. A tap beyond its limit is
+  // switched off.
   double cpu_share = 0;
   double bytes_per_second = 0;
   // Of records that wait.

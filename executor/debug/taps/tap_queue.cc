@@ -33,7 +33,7 @@ bool TapQueue::Push(TapRecord& record) {
       cell.turn.store(at + 1, std::memory_order_release);
       return true;
     }
-    if (turn < at) {  // what was there a round ago still is
+    if (turn < at) {  // the value of the last round is still there
       used_.fetch_sub(record.bytes, std::memory_order_relaxed);
       return false;
     }

@@ -31,7 +31,7 @@ class TapQueue {
   ~TapQueue();
   TapQueue(const TapQueue&) = delete;
 
-  // The largest extra that there can be room for.
+  // The largest extra that can ever fit.
   size_t room() const { return room_; }
   // False, and the record unchanged, when there is no room.
   bool Push(TapRecord& record);

@@ -14,13 +14,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kNice = 10;
-// How long records gather, and how often it is looked whether they are many.
+// How long records gather, and how often their number is checked.
 constexpr milliseconds kGather{200};
 constexpr milliseconds kGatherStep{20};
-// A signal may be missed: nobody who makes a record takes the lock for it.
+// A signal may be missed: threads that make records do not take the lock.
 constexpr milliseconds kLookAgain{100};
 constexpr milliseconds kFullLine{2};
-// How often the end of a process waits anew because something was confirmed.
+// How often the end of a process waits again because something was confirmed.
 constexpr int kLongestClose = 5;
 // The most that one batch holds.
 constexpr size_t kBatchRecords = 4000;
@@ -133,7 +133,7 @@ bool TapSender::MaySend() const {
 
 void TapSender::Loop() {
 #if defined(__linux__)
-  // Runs come first: it takes what they leave.
+  // Runs come first: the sender uses the time that they leave.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
 #endif
   std::unique_lock lock(mutex_);
@@ -145,7 +145,7 @@ void TapSender::Loop() {
       asleep_ = false;
       if (closing_ || queue_.empty() || !MaySend()) continue;
       // Gather some more: one message costs as much as hundreds of records, here and at the server,
-      // and who sends often takes time from runs that share its cores.
+      // and frequent sending takes time from runs on the same cores.
       const auto until = TapClock::now() + kGather;
       const auto enough = [&] { return closing_ || hurried_; };
       while (!enough() && !queue_.filling() && TapClock::now() < until) {
@@ -164,7 +164,7 @@ bool TapSender::Send(std::unique_lock<std::mutex>& lock) {
   Sent sent;
   TapRecord record;
   std::unordered_map<std::string, std::shared_ptr<TapCounters>> taps;
-  std::string rest;  // of the last record's elements, which do not fit into the message
+  std::string rest;  // elements of the last record that do not fit into the message
   uint32_t rest_of = 0;
   while (rest.empty() && sent.records < kBatchRecords && sent.bytes < kBatchBytes &&
          queue_.Pop(&record)) {
@@ -230,7 +230,7 @@ uint64_t TapSender::Close(milliseconds most, std::vector<uint64_t>* batches) {
     std::unique_lock lock(mutex_);
     hurried_ = true;
     taken_at_ = TapClock::now();
-    // The sender goes on until all is confirmed, or nothing has been for too long.
+    // The sender goes on until all is confirmed, or nothing was confirmed for too long.
     while (thread_.joinable() && stream_.send &&
            TapClock::now() < std::min(end, taken_at_ + most) &&
            (sending_ || !queue_.empty() || !under_way_.empty())) {

@@ -15,14 +15,14 @@
 
 namespace opstep {
 
-// Sends tap records to the debug server, a few batches ahead of what its sinks have taken, and
-// counts what becomes of each. While there is no server they wait in the queue.
+// Sends tap records to the debug server, a few batches ahead of its sinks, and counts the fate of
+// each. While there is no server they wait in the queue.
 //
-// Thread: one, from the first record to Close. It sends what has gathered for 200 ms, or sooner
-// when that is much or somebody waits for it, and waits on its condition variable only.
+// Thread: one, from the first record to Close. It sends the records of 200 ms, or sooner when there
+// are many or somebody waits for them, and waits on its condition variable only.
 class TapSender {
  public:
-  // How messages get to the server; neither call may block. Null functions: there is none.
+  // How messages get to the server; neither call may block. Null functions: no server.
   struct Stream {
     std::function<void(proto::FromExecutor&&)> send;
     std::function<size_t()> unsent;  // bytes that wait to be written
@@ -37,18 +37,18 @@ class TapSender {
   // Counts the record, as produced and, when there is no room for it, as dropped. Never waits.
   void Add(TapRecord& record);
 
-  // A server is there. What was on the way to another one will never be confirmed.
+  // A server is connected. Records sent to an earlier server will never be confirmed.
   void Connect(Stream stream);
   void Disconnect();
-  // It has told what its sinks did with a batch.
+  // It has reported what its sinks did with a batch.
   void Taken(const proto::TapsTaken& taken);
-  // Sends what there is and waits for its confirmation: as long as some of it is confirmed within
-  // each `most`, and at most five times as long. What is left counts as lost at the end of the
-  // process. Returns how many those are, and which batches hold some of them.
+  // Sends all records and waits for their confirmation: as long as some are confirmed within each
+  // `most`, and at most five times that. The others count as lost at the end of the process.
+  // Returns their number and the batches that hold them.
   uint64_t Close(std::chrono::milliseconds most, std::vector<uint64_t>* batches = nullptr);
 
  private:
-  // What a batch holds of each point, by its number, until it is confirmed.
+  // The records of each point in a batch, by batch number, until it is confirmed.
   struct Sent {
     uint64_t batch = 0;
     size_t records = 0, bytes = 0;
@@ -72,9 +72,9 @@ class TapSender {
   Stream stream_;
   uint64_t epoch_ = 0;             // counts streams
   TapClock::time_point taken_at_;  // the server's last confirmation, or when Close began
-  bool hurried_ = false;           // somebody waits for what is to be sent
+  bool hurried_ = false;           // somebody waits for the records to be sent
   bool closing_ = false;
-  std::atomic<bool> closed_{false};  // for ever
+  std::atomic<bool> closed_{false};  // closed forever
   bool sending_ = false;             // pieces of a record
   uint64_t last_batch_ = 0;
   std::deque<Sent> under_way_;

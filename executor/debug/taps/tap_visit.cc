@@ -1,4 +1,4 @@
-// Taps on the user's threads: makes the records at one op, beside the kernels.
+// Taps on the user's threads: makes the records at one op.
 #include <ctime>
 
 #include "base/histogram.h"

@@ -13,14 +13,14 @@
 namespace opstep {
 namespace {
 
-// The server says so before; whoever talks to us may be another.
+// The server checks this before; another client may not.
 constexpr size_t kMostTaps = 1000;
 constexpr uint32_t kMostBins = 4096;
 constexpr uint32_t kMostSamples = 65536;
 
 bool IsSane(double number) { return number >= 0 && number < 1e18; }
 
-// Where the tap is to be; a gradient is a variable by another name.
+// The place of the tap; a gradient is a variable by another name.
 proto::Breakpoint PlaceOf(const proto::Tap& tap, const Plan& plan, const BoundPlan& bound) {
   proto::Breakpoint where = WithVariable(tap.where(), plan, bound);
   if (tap.gradient_of()) {
@@ -29,7 +29,7 @@ proto::Breakpoint PlaceOf(const proto::Tap& tap, const Plan& plan, const BoundPl
   return where;
 }
 
-// As the program declares them, -1 for what is open: plans differ.
+// As the program declares them, -1 for open sizes: plans differ.
 void DeclaredDims(const Plan& plan, int block, const SlotPlan& slot, proto::TapSource* source) {
   for (int b = block; b >= 0 && b < plan.desc.blocks_size(); b = plan.desc.blocks(b).parent()) {
     for (const proto::VarDesc& var : plan.desc.blocks(b).vars()) {
@@ -87,7 +87,7 @@ std::string Taps::Refusal(const proto::Tap& spec) const {
   }
   if (!IsSane(spec.per_second()) || !IsSane(spec.seconds()) || !IsSane(spec.until()) ||
       !IsSane(spec.probability()) || (spec.per_second() > 0 && spec.per_second() < 1e-6)) {
-    return "its rate, chance or end is no number that makes sense";
+    return "its rate, chance or end is not a number that makes sense";
   }
   if (limits_.full_tensors) return "";
   if (spec.full() && !spec.has_value()) {
@@ -218,7 +218,7 @@ void Taps::BindOne(Entry& entry, const Plan& plan, BoundPlan& bound) {
   }
 }
 
-// Throws when its value or condition cannot be had at the op.
+// Throws when its value or condition is not available at the op.
 void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan, int block,
                   const Instruction& instruction, BoundPlan& bound) {
   const proto::Tap& spec = entry.tap->spec;
@@ -240,7 +240,7 @@ void Taps::BindAt(Entry& entry, const proto::Breakpoint& where, const Plan& plan
   if (spec.has_value()) {
     made.value = bind(spec.value());
     made.point = PointOf(entry, plan, block, instruction, 0);
-    // What an op reads may be gone after it: outputs are waited for only where they are wanted.
+    // The inputs of an op may be gone after it: wait for the outputs only where they are needed.
     const bool after = made.value->needs_outputs() ||
                        (made.condition && made.condition->needs_outputs()) || where.has_data();
     (after ? work.taps_after : work.taps_before).push_back(std::move(made));
@@ -344,7 +344,7 @@ bool Taps::Police(TapClock::time_point now) {
     if (own_time > slowest_time) slowest_time = own_time, slowest = &entry;
     if (own_bytes > largest_bytes) largest_bytes = own_bytes, largest = &entry;
   }
-  // The one that does most: the others may well stay.
+  // Ends only the tap that does most: the others may stay.
   if (limits_.cpu_share > 0 && time > limits_.cpu_share && slowest && !slowest->tap->ended) {
     const auto percent = [](double share) { return std::max(0.1, std::round(share * 1000) / 10); };
     End(*slowest,
@@ -377,7 +377,7 @@ proto::TapStatus Taps::StatusOf(const Entry& entry) const {
   if (tap.ended) {
     status.set_ended(tap.why);
   } else if (tap.spec.disabled()) {
-    // It may not have been looked for in what ran meanwhile.
+    // Programs that ran meanwhile may not have been searched for it.
   } else if (entry.ops.empty() && !entry.problem.empty()) {
     status.set_message(entry.problem);
   } else if (entry.ops.empty() && entry.forbidden > 0) {

@@ -18,27 +18,26 @@
 
 namespace opstep {
 
-// The taps of this process: what logs values of ops while they run and never stops them. It
-// outlives the session that it belongs to, as taps outlive the server that set them.
+// The taps of this process: they log values of ops during runs and never stop them. The object
+// outlives its session, as taps outlive the server that set them.
 //
-// The session's lock guards it, but for Visit (tap_visit.cc), which runs use without, and the
-// sender, which has a lock of its own.
+// The session's lock guards it, except for Visit (tap_visit.cc), which runs call without the lock,
+// and the sender, which has its own lock.
 class Taps {
  public:
   explicit Taps(TapLimits limits);
 
-  // In place of those that it was made with; the queue stays as it is. Taps that are beyond them
-  // end.
+  // Replaces the limits; the queue stays as it is. Taps beyond the new limits end.
   void Limit(TapLimits limits);
-  // Is there one that may make records?
+  // Can any tap make records?
   bool any() const { return any_.load(std::memory_order_relaxed); }
   // Rises with every change.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-  // Makes these all that the server has set. Bind must then be called for every bound plan.
+  // Replaces all taps of the server by these. Bind must then be called for every bound plan.
   void Replace(const proto::SetTaps& wanted);
   void Drop(const proto::DropTaps& wanted);
   void Clear();
-  // The server is gone, and what was to go with it; true when that was anything.
+  // The server is gone: ends the taps that end with it; true when there were any.
   bool ServerGone();
 
   // No more records are made.
@@ -46,19 +45,19 @@ class Taps {
 
   // Puts them into the work of a plan's ops.
   void Bind(const Plan& plan, BoundPlan& bound);
-  // A run of the plan begins: is a tap to look at it?
+  // A run of the plan begins: does a tap look at it?
   bool Due(const BoundPlan& bound, uint64_t step) const;
-  // Looks at what taps took and made in the last second, and at the clock. True when one has ended:
-  // then all plans must be bound again.
+  // Checks the time and bytes of the taps in the last second, and the clock. True when a tap has
+  // ended: then all plans must be bound again.
   bool Police(TapClock::time_point now);
-  // Is it time for that, in a run that lasts long? Says so to one thread a second.
+  // Is it time for that, in a long run? True for one thread a second.
   bool IsPatrolDue();
 
   // On the thread that runs, without the lock.
   void Visit(const std::vector<TapBinding>& bindings, const FrameView& frame, uint32_t thread);
 
   proto::TapStatuses Tell(bool audit = false);
-  // Those whose status, but for the counts, differs from what was told last.
+  // Those whose status, except for the counts, differs from the last report.
   proto::TapStatuses TakeChanges();
 
   TapSender& sender() { return sender_; }
@@ -69,7 +68,7 @@ class Taps {
     BindTarget target;
     std::set<std::pair<uint32_t, uint32_t>> ops;  // program, op: bound
     std::string problem;                          // of its value or condition at some op
-    size_t forbidden = 0;                         // ops that the policy keeps to itself
+    size_t forbidden = 0;                         // ops that the policy forbids to log
     // By program, op and variable: the same number for all shapes of a value.
     std::map<std::string, std::shared_ptr<const TapPoint>> points;
     std::string told;
@@ -89,7 +88,7 @@ class Taps {
 
   static constexpr std::chrono::nanoseconds kPatrol = std::chrono::seconds(1);
 
-  // Why the tap cannot be had in this process; "" when it can.
+  // Why this process does not allow the tap; "" when it does.
   std::string Refusal(const proto::Tap& spec) const;
 
   TapLimits limits_;

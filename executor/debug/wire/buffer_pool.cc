@@ -1,4 +1,4 @@
-// BufferPool: keeps large buffers while somebody reads a tensor.
+// BufferPool: keeps large buffers while a client reads a tensor.
 #include "debug/wire/buffer_pool.h"
 
 #include <mutex>
@@ -8,11 +8,12 @@
 namespace opstep {
 namespace {
 
-// As many as are under way at a time; smaller ones are found again by malloc itself.
+// The number of buffers in flight at a time; malloc itself reuses smaller ones.
 constexpr size_t kMost = 16;
 constexpr size_t kSmallest = 64 << 10;
 
-// Who finds it taken does without: a child that was forked while it was taken works on.
+// A thread that finds it taken goes on without a buffer, so a child that was forked meanwhile still
+// works.
 using Lock = std::unique_lock<std::mutex>;
 std::mutex mutex;
 bool keeping = false;

@@ -1,17 +1,17 @@
-// BufferPool: memory of messages that were sent, for those that follow.
+// BufferPool: reuses the memory of sent messages.
 #pragma once
 
 #include <string>
 
 namespace opstep {
 
-// Pieces of tensors that are sent use the memory of earlier ones: fresh pages cost more than all
-// the copying. Thread-safe; holds nothing unless somebody reads.
+// Pieces of tensors that are sent use the memory of earlier ones: fresh pages cost more than the
+// copying. Thread-safe; holds nothing unless a client reads.
 class BufferPool {
  public:
   // From the first piece of a tensor on.
   static void Keep();
-  // Nobody reads any more.
+  // No client reads any more.
   static void Drop();
   // Empty, with the capacity of an earlier piece if there is one.
   static std::string Take();

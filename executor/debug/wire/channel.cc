@@ -32,18 +32,18 @@ constexpr int kMissedHeartbeats = 3;
 constexpr milliseconds kFlush{2000};
 constexpr milliseconds kLongestFlush{10000};
 constexpr size_t kQueueLimit = 64 << 20;
-// Less than any socket and stream takes before somebody reads.
+// Less than any socket and stream accepts before the server reads.
 constexpr size_t kUnheard = 32 << 10;
-// How long an answer may wait for what follows it.
+// How long an answer may wait for the next message.
 constexpr std::chrono::microseconds kLinger{300};
 
 using Stream = grpc::ClientReaderWriter<proto::FromExecutor, proto::ToExecutor>;
 
 constexpr std::string_view kUnix = "unix:";
 
-// The socket is ours to cut off: what is cancelled still waits for a server that does not read.
-// `line` is another descriptor of it; on TCP, where there is none, the system ends the connection.
-// Null when there is no server.
+// We own the socket so that we can cut it off: a cancelled call still waits for a server that does
+// not read. `line` is another descriptor of it; on TCP, where there is none, the system ends the
+// connection. Null when there is no server.
 std::unique_ptr<proto::DebugServer::Stub> Dial(const Destination& to, Descriptor* line,
                                                std::string* why) {
   grpc::ChannelArguments args;
@@ -58,10 +58,11 @@ std::unique_ptr<proto::DebugServer::Stub> Dial(const Destination& to, Descriptor
     return proto::DebugServer::NewStub(
         grpc::CreateCustomInsecureChannelFromFd("opstep", socket.release(), args));
   }
-  // Each attempt has a connection of its own, so that only our pauses count, and no proxy sees it.
+  // Each attempt has a separate connection, so that only our pauses count, and no proxy sees it.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // No pings, we have heartbeats: only the time after which what is not taken ends the connection.
+  // No pings, we have heartbeats: only a timeout that ends the connection when data is not
+  // accepted.
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX - 1);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
               static_cast<int>(kHeartbeat.count()) * kMissedHeartbeats);
@@ -89,7 +90,7 @@ struct Channel::Impl {
   grpc::ClientContext* context = nullptr;
   Descriptor line;
   Stream* stream = nullptr;
-  bool writing = false;        // somebody uses `stream` to write
+  bool writing = false;        // a thread uses `stream` to write
   bool lingering = false;      // the listener put something
   std::string at;              // address of the attempt that runs, or of the last one
   std::string guest;           // to be dialled next
@@ -103,7 +104,7 @@ struct Channel::Impl {
   bool read_all = false;   // the last stream ended when the server had read everything
   bool writer_done = false;
   int missed = 0;
-  size_t unheard = 0;  // bytes that were written since the server was heard of
+  size_t unheard = 0;  // bytes written since the last sign of the server
   Clock::time_point flush_until, flush_limit;
   std::condition_variable over;  // closing
   std::thread reader, writer, clock;
@@ -112,7 +113,7 @@ struct Channel::Impl {
   void ReadLoop();
   void WriteLoop();
   void BeatLoop();
-  // Returns whether the stream was welcomed; `why` tells how it ended, `final` that another attempt
+  // Returns whether the stream was welcomed; `why` says how it ended, `final` that another attempt
   // is useless.
   bool RunStream(std::string* why, bool* final);
   bool Accept(const proto::Welcome& welcome, std::string* why);
@@ -122,13 +123,14 @@ struct Channel::Impl {
   void WriteQueued(std::unique_lock<std::mutex>& lock);
   // On the reader: writes what the listener sent.
   void WriteOwn();
-  // Would the server take what is queued without reading? Else it is the writer's, who may wait.
+  // Would the server accept the queue without reading? If not, the writer sends it, since it may
+  // wait.
   bool WritesAtOnce() const { return unheard + queue.bytes() <= kUnheard; }
   void BeginFlush() {
     flush_limit = Clock::now() + kLongestFlush;
     GoOnFlushing();
   }
-  // The server reads: what is left may still get there.
+  // The server reads: the rest may still arrive.
   void GoOnFlushing() { flush_until = std::min(Clock::now() + kFlush, flush_limit); }
   void Cancel() {
     cancelled = true;
@@ -152,7 +154,7 @@ void Channel::Impl::ReadLoop() {
     {
       std::lock_guard lock(mutex);
       all = read_all;
-      // What a guest says is final for the guest only.
+      // A guest's answer is final for the guest only.
       if (!home.address.empty() && std::exchange(guest_is_here, false)) final = false;
       stop = closing || final || (alone && guest.empty());
       closing = stop;
@@ -267,8 +269,8 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
   {
     std::unique_lock lock(mutex);
     read_all = accepted && (closing || leaving) && queue.empty() && !writing && !cancelled;
-    // A server that never took us has ended the stream itself, and its reason is wanted; so is that
-    // of one which had everything.
+    // A server that never accepted us has ended the stream itself, and its reason matters; so does
+    // that of a server which read everything.
     if ((accepted && !read_all) || *final) Cancel();
     written.wait(lock, [&] { return !writing; });
     stream = nullptr;
@@ -287,13 +289,13 @@ bool Channel::Impl::RunStream(std::string* why, bool* final) {
     read_all = read_all && status.ok();
   }
   if (!accepted && !*final && !status.error_message().empty()) *why = status.error_message();
-  // The token does not get better by itself.
+  // The token would be refused again.
   if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) *final = true;
   return accepted;
 }
 
 bool Channel::Impl::Enqueue(proto::FromExecutor message) {
-  // Nothing may be written after the last word.
+  // Nothing may be written after the end of the stream.
   if (!welcomed || !stream || closing || leaving) return false;
   queue.Add(std::move(message));
   if (queue.bytes() > kQueueLimit) {
@@ -323,7 +325,7 @@ void Channel::Impl::WriteQueued(std::unique_lock<std::mutex>& lock) {
     if (stream == to) stream = nullptr;
   }
   written.notify_all();
-  // Whoever queued something meanwhile left it to us.
+  // Threads that queued messages meanwhile left them to us.
   if (!ok || !queue.empty()) changed.notify_all();
 }
 
@@ -368,7 +370,8 @@ void Channel::Impl::WriteLoop() {
         continue;
       }
       if (stream && queue.empty()) {
-        // The server ends the stream when it has read everything; only a deaf one is cancelled.
+        // The server ends the stream when it has read everything; only a server that does not read
+        // is cancelled.
         if (writing) {
           written.wait_until(lock, flush_until);
         } else if (!said_all) {

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kPatience{1000};
 constexpr size_t kMaxLine = 512;
 constexpr size_t kMostCallers = 32;
 
-// One line is asked and one answered, in a second.
+// A caller sends one line and gets one line, within a second.
 struct Caller {
   Descriptor socket;
   Clock::time_point until;
@@ -38,7 +38,7 @@ struct Caller {
   size_t sent = 0;
 };
 
-// Callers are served side by side: one that says nothing keeps nobody waiting.
+// Callers are served side by side: a silent caller does not delay the others.
 struct Bell {
   AgentOptions options;
   std::string path;
@@ -50,14 +50,14 @@ struct Bell {
 
   void Run();
   void Accept(std::vector<Caller>& callers);
-  // What can be done now; false when that was all.
+  // Does the work that can be done now; false at the end.
   bool Serve(Caller& caller);
   std::string Answer(const std::string& line);
 };
 
-// Made anew after fork: somebody may have held the parent's.
+// Made again after fork: a thread may have held the parent's.
 std::atomic<std::mutex*> bell_mutex{new std::mutex};
-// Never destroyed but by DoorbellClose.
+// Destroyed only by DoorbellClose.
 std::atomic<Bell*> the_bell{nullptr};
 std::atomic<bool> opened{false};
 // Set in a forked child whose parent has a bell.
@@ -86,7 +86,7 @@ bool IsPrivate(const std::string& folder) {
          status.st_uid == ::geteuid() && (status.st_mode & 077) == 0;
 }
 
-// The folder of this user's doorbells, made if need be; empty when there can be none.
+// The folder of this user's doorbells, created if needed; empty when that fails.
 std::string Folder() {
   std::vector<std::string> places;
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime && *runtime == '/') {
@@ -146,7 +146,7 @@ void Bell::Run() {
 void Bell::Accept(std::vector<Caller>& callers) {
   Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket && IsOurUser(socket.get())) {
-    // The first one has had the most time to say something.
+    // The first caller has had the most time to send a line.
     if (callers.size() == kMostCallers) callers.erase(callers.begin());
     callers.push_back({std::move(socket), Clock::now() + kPatience, "", "", 0});
   } else if (!socket && (errno == EMFILE || errno == ENFILE)) {
@@ -207,7 +207,7 @@ void DoorbellOpen(AgentOptions options) {
   bell->closing = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   bell->listener = ListenAt(bell->path);
   if (!bell->closing || !bell->listener) return;
-  // The process's signals are not for this thread.
+  // This thread must not handle the process's signals.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -237,7 +237,7 @@ void DoorbellForgetAfterFork() {
   opened = false;
   Bell* const bell = the_bell.exchange(nullptr);
   if (!bell) return;
-  // The object is kept for ever, its thread does not exist here. The descriptors are copies.
+  // The object is never destroyed, its thread does not exist here. The descriptors are copies.
   bell->listener = Descriptor();
   bell->closing = Descriptor();
   of_parent = bell;

@@ -4,7 +4,7 @@
 namespace opstep {
 namespace {
 
-// What is larger gains nothing by going out together with others.
+// Larger messages gain nothing from a batch.
 constexpr size_t kBatchBytes = 256 << 10;
 
 }  // namespace

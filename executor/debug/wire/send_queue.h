@@ -8,8 +8,8 @@
 
 namespace opstep {
 
-// What is ready at the same time goes out as one batch: a step's answer and its stop cost one
-// message. Not locked.
+// Messages that are ready at the same time go out as one batch: a step's answer and its stop cost
+// one message. Not locked.
 class SendQueue {
  public:
   bool empty() const { return queue_.empty(); }

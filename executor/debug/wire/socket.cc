@@ -36,7 +36,7 @@ Descriptor ListenAt(const std::string& path) {
   sockaddr_un address;
   if (!SetPath(path, &address)) return Descriptor();
   Descriptor socket = NewSocket();
-  // What is there is a dead process's that had our number.
+  // A socket that is already there belonged to a dead process with our id.
   ::unlink(path.c_str());
   const auto* named = reinterpret_cast<const sockaddr*>(&address);
   if (!socket || ::bind(socket.get(), named, sizeof address) != 0) return Descriptor();

@@ -6,7 +6,7 @@
 
 namespace opstep {
 
-// A descriptor that is closed with its owner.
+// A descriptor that its owner closes.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -24,8 +24,8 @@ class Descriptor {
   int fd_;
 };
 
-// Both at a unix socket's path, never blocking and not inherited by other programs. Without success
-// the descriptor is empty; `why` gets a sentence.
+// Both work at a unix socket's path, never block and are not inherited by other programs. On
+// failure the descriptor is empty; `why` gets a sentence.
 Descriptor ListenAt(const std::string& path);
 Descriptor ConnectTo(const std::string& path, std::string* why);
 

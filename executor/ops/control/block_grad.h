@@ -1,6 +1,5 @@
-// What the gradient rules of ops that run blocks have in common.
-// Variables that a rule is shown carry a mark; the same variable has the same name before the
-// mark.
+// Shared parts of the gradient rules of ops that run blocks.
+// Variables in a rule carry a mark; the same variable has the same name before the mark.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +17,8 @@ inline Names PlainNames(const Names& names) {
   return plain;
 }
 
-// For ops whose gradients flow through their results only. `again`: variables whose values from
-// before a block's run the results depend on, when a block may run after another has written them.
+// For ops whose gradients flow through their results only. `again`: variables whose old values the
+// results depend on, when a block may run after another has written them.
 inline void RefuseWritten(const GradContext& g, const std::set<std::string>& again = {}) {
   const Names written = PlainNames(g.op().Outputs("written"));
   for (size_t i = 0; i < written.size(); ++i) {
@@ -36,7 +35,7 @@ class CarriedGrad {
     const Names x = g.op().Inputs("X");
     const Names plain = PlainNames(x);
     const Names out = PlainNames(g.op().Outputs("out"));
-    // What gradients can come from, through any number of runs of the blocks.
+    // The sources of gradients, through any number of runs of the blocks.
     std::set<std::string> active;
     for (size_t i = 0; i < out.size(); ++i) {
       if (!g.OutGrad("out", static_cast<int>(i)).empty()) active.insert(out[i]);

@@ -25,7 +25,7 @@ void Shape(ShapeContext& ctx) {
       CountOf(ctx.op().Outputs("out")), " outputs: the numbers must be equal");
   for (int i = 0; i < n; ++i) {
     const VarType& yes = ctx.in(first + i);
-    if (yes.dtype == DType::kNone) continue;  // the blocks have not been looked at yet
+    if (yes.dtype == DType::kNone) continue;  // the blocks have not been inferred yet
     ctx.set_out(i, Merged(yes, ctx.in(first + n + i), Cat("result ", i)));
   }
   KeepTypes(ctx, "written", n, 1);
@@ -39,7 +39,7 @@ void Run(KernelContext& ctx) {
   for (int i = 0; i < s.n_results; ++i) CopyValue(ctx.in(first + i), ctx.out(i));
 }
 
-// The same condition chooses between the gradients of the two blocks.
+// The same condition selects the gradient of one of the two blocks.
 void Grad(GradContext& g) {
   RefuseWritten(g);
   const Names x = g.op().Inputs("X");
@@ -94,7 +94,7 @@ const bool kCond = Op("cond")
                        .In("true_results", "of the true block", kEvery)
                        .Variadic()
                        .OfBlock("true_block")
-                       .In("false_results", "of the false block, as many and alike", kEvery)
+                       .In("false_results", "of the false block, the same number and types", kEvery)
                        .Variadic()
                        .OfBlock("false_block")
                        .Required("true_block", AttrType::kBlock, "runs when the condition holds")

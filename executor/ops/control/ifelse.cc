@@ -7,7 +7,7 @@
 namespace opstep {
 namespace {
 
-// The two blocks, and where the variables of each slot begin.
+// The two blocks, and the first variable of each slot.
 struct State {
   int block[2];
   int n_inputs, n_results;
@@ -49,7 +49,7 @@ void Shape(ShapeContext& ctx) {
   }
   for (int i = 0; i < s.n_results; ++i) {
     const VarType& yes = ctx.in(s.results[0] + i);
-    if (yes.dtype == DType::kNone) continue;  // the blocks have not been looked at yet
+    if (yes.dtype == DType::kNone) continue;  // the blocks have not been inferred yet
     VarType type = Merged(yes, ctx.in(s.results[1] + i), Cat("result ", i));
     OPSTEP_CHECK(type.dims.rank() > 0 && (type.dims[0] < 0 || rows < 0 || type.dims[0] == rows),
                  "result ", i, " is ", type.ToString(), ": it must have a row for each row of the ",
@@ -186,7 +186,7 @@ const bool kIfelse =
         .In("true_results", "of the true block: a row for each of its rows", kEvery)
         .Variadic()
         .OfBlock("true_block")
-        .In("false_results", "of the false block, as many and alike", kEvery)
+        .In("false_results", "of the false block, the same number and types", kEvery)
         .Variadic()
         .OfBlock("false_block")
         .Required("true_block", AttrType::kBlock,

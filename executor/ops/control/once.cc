@@ -10,7 +10,7 @@ void Shape(ShapeContext& ctx) {
   KeepTypes(ctx, "out", 1, 1);
 }
 
-// Of a new scope the frame has set `done` to false. It is set only when the block ran to its end.
+// For a new scope the frame has set `done` to false. It is set only when the block ran to its end.
 void Run(KernelContext& ctx) {
   if (*ctx.in(0).as<bool>()) return;
   ctx.RunBlock(ctx.state<int>(), 0);
@@ -25,7 +25,7 @@ const bool kOnce =
         .In("done", "a persistable variable with one element: has the block run?", kBools)
         .In("X", "variables from outside that the block reads or writes", kEvery)
         .Captures()
-        .Required("block", AttrType::kBlock, "what is to be done once")
+        .Required("block", AttrType::kBlock, "the ops to run once")
         .Out("done_out", "done", kBools)
         .InplaceOf("done")
         .Out("out", "variables of X that the block writes", kEvery)

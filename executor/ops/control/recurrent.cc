@@ -7,7 +7,7 @@
 namespace opstep {
 namespace {
 
-// Where the variables of each slot begin among the inputs and outputs.
+// The first variable of each slot among the inputs and outputs.
 struct State {
   int block;
   bool reverse;
@@ -62,7 +62,7 @@ void Shape(ShapeContext& ctx) {
   }
   for (int i = 0; i < s.n_outputs; ++i) {
     const VarType& one = ctx.in(s.step_outputs + i);
-    if (one.dtype == DType::kNone) continue;  // the block has not been looked at yet
+    if (one.dtype == DType::kNone) continue;  // the block has not been inferred yet
     Dims dims{steps};
     for (const int64_t size : one.dims) dims.push_back(size);
     ctx.set_out(s.outputs + i, {one.dtype, dims});
@@ -93,8 +93,8 @@ void Run(KernelContext& ctx) {
   }
 }
 
-// The steps in the other direction: gradients of the outputs come in as sequences, those of the
-// memories go from step to step, those of the sequences come out.
+// The steps in the other direction: gradients of the outputs come in as sequences, gradients of the
+// memories pass from step to step, gradients of the sequences come out.
 void Grad(GradContext& g) {
   const OpView& op = g.op();
   const int body = op.Block("block");
@@ -132,7 +132,7 @@ void Grad(GradContext& g) {
   RefuseWritten(g, reached);
   if (ends.empty() && std::find(active.begin(), active.end(), true) == active.end()) return;
 
-  // Before the loop: what the block adds to, and where the memories' gradients begin.
+  // Before the loop: the sums that the block adds to, and the first gradients of the memories.
   std::vector<std::pair<std::string, std::string>> sums;  // captured variable, its gradient
   each(x, [&](int i) {
     if (reached.count(plain[i]) == 0) return;
@@ -157,7 +157,7 @@ void Grad(GradContext& g) {
     in_steps.push_back(g.Declare(step_outputs[i] + "@grad_in", step_outputs[i]));
     seeds.emplace_back(step_outputs[i], in_steps.back());
   });
-  if (in_sequences.empty()) {  // only the last memories count; something must say how many steps
+  if (in_sequences.empty()) {  // only the last memories count; sequences give the steps
     in_sequences.push_back(sequences[0]);
     in_steps.push_back(g.Declare(step_inputs[0] + "@step", step_inputs[0]));
   }
@@ -218,7 +218,7 @@ const bool kRecurrent =
         .Out("step_inputs", "handed to the block: one step of each sequence", kEvery)
         .Variadic()
         .OfBlock("block")
-        .Out("memories", "handed to the block: what the step before left", kEvery)
+        .Out("memories", "handed to the block: the memories of the previous step", kEvery)
         .Variadic()
         .OfBlock("block")
         .Out("outputs", "[steps, ...]: the step outputs of all steps", kEvery)

@@ -26,7 +26,7 @@ void Run(KernelContext& ctx) {
   if (chosen < static_cast<int>(s.blocks.size())) ctx.RunBlock(s.blocks[chosen], 0);
 }
 
-// The same conditions choose between the gradients of the blocks.
+// The same conditions select the gradient of one of the blocks.
 void Grad(GradContext& g) {
   CarriedGrad carried(g, g.op().Blocks());
   if (carried.empty()) return;

@@ -1,6 +1,6 @@
 // push and pop: stacks that keep values of a block's runs for its gradient.
-// The block runs again and again, the gradient later as often in reverse, so the last value
-// saved is the first one needed.
+// The block runs repeatedly, the gradient later equally often in reverse, so the last saved value
+// is needed first.
 #include "base/tensor_stack.h"
 #include "ops/lib/shape_rules.h"
 #include "ops/op.h"
@@ -14,7 +14,7 @@ const bool kPush =
     Op("push")
         .Doc("Saves a value for the gradient, on a stack.")
         .In("X", "the value", kEvery)
-        .In("stack", "what was saved before", kEvery)
+        .In("stack", "the values saved before", kEvery)
         .Stack()
         .Out("stack_out", "the same stack with X on top", kEvery)
         .InplaceOf("stack")

@@ -14,7 +14,7 @@ void WhileShape(ShapeContext& ctx) {
 void RunWhile(KernelContext& ctx) {
   const int block = ctx.state<int>();
   int64_t count = 0;
-  // The body writes the condition: it is read anew each time.
+  // The body writes the condition: it is read again each time.
   for (; *ctx.in(0).as<bool>(); ++count) ctx.RunBlock(block, static_cast<uint64_t>(count));
   if (Tensor& out = ctx.out(0)) *out.as<int64_t>() = count;
 }
@@ -29,8 +29,9 @@ Kernel WithBlock(const PrepareContext& ctx, KernelFn run) {
   return WithState<int>(run, ctx.op().Block("block"));
 }
 
-// The body's gradient is repeated as often, the last iteration first. The gradients of what the
-// body overwrites go from iteration to iteration; those of what it only reads add up.
+// The body's gradient is repeated equally often, the last iteration first. Gradients of variables
+// that the body overwrites pass from iteration to iteration; gradients of variables that it only
+// reads add up.
 void WhileGrad(GradContext& g) {
   const int body = g.op().Block("block");
   CarriedGrad carried(g, {body});

@@ -1,4 +1,4 @@
-// constant: a tensor that is written down in the program.
+// constant: a tensor that is part of the program.
 #include <cstring>
 #include <string>
 
@@ -21,7 +21,7 @@ VarType TypeOfLiteral(const proto::TensorLiteral& literal) {
 
 const bool kConstant =
     Op("constant")
-        .Doc("A tensor that is written down in the program.")
+        .Doc("A tensor that is part of the program.")
         .Required("value", AttrType::kTensor, "the tensor")
         .Out("out", "the tensor", kEvery)
         .Shape([](ShapeContext& ctx) { ctx.set_out(0, TypeOfLiteral(ctx.op().Literal("value"))); })

@@ -1,4 +1,4 @@
-// fill_batch: a tensor with one value everywhere and as many rows as another tensor.
+// fill_batch: a tensor with one value everywhere and the number of rows of another tensor.
 #include <algorithm>
 
 #include "ops/lib/dispatch.h"
@@ -15,11 +15,11 @@ void Run(KernelContext& ctx) {
 
 const bool kFillBatch =
     Op("fill_batch")
-        .Doc("A tensor with the same value everywhere and as many rows as another one.")
+        .Doc("A tensor with the same value everywhere and the number of rows of another tensor.")
         .In("X", "its values are not read", kEvery)
         .ShapeOnly()
         .Required("shape", AttrType::kInts, "the sizes after the first")
-        .Attr(IntAttr("axis", 0), "the axis of X that says how many rows")
+        .Attr(IntAttr("axis", 0), "the axis of X that gives the number of rows")
         .Attr(DTypeAttr("dtype", DType::kFloat32), "its dtype")
         .Attr(FloatAttr("value", 0.0), "the value")
         .Out("out", "[rows, *shape]", kAny)

@@ -16,7 +16,7 @@ template <typename T>
 struct Body {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
     const State& state = ctx.state<State>();
-    // Integers are computed as such: they may be too large for a double.
+    // Integers are computed as integers: they may be too large for a double.
     using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
     const Wide start = static_cast<Wide>(state.start), delta = static_cast<Wide>(state.delta);
     T* out = ctx.out(0).as<T>();
@@ -34,7 +34,7 @@ const bool kRange =
         .Required("limit", AttrType::kFloat, "the numbers stay before it")
         .Attr(FloatAttr("delta", 1.0), "from one number to the next; negative goes down")
         .Attr(DTypeAttr("dtype", DType::kInt64), "their dtype")
-        .Out("out", "[how many there are]", kNumbers)
+        .Out("out", "[number of values]", kNumbers)
         .Shape([](ShapeContext& ctx) {
           const OpView& op = ctx.op();
           const double start = op.Float("start"), limit = op.Float("limit"),

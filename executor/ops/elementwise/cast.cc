@@ -15,7 +15,8 @@ namespace {
 template <typename T>
 constexpr bool kIs16BitFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// Floats are cut towards 0; what an integer cannot hold becomes its nearest limit, NaN becomes 0.
+// Floats are cut towards 0; a value that the integer type cannot hold becomes the nearest limit,
+// NaN becomes 0.
 template <typename To, typename From>
 OPSTEP_INLINE To Convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -23,7 +24,7 @@ OPSTEP_INLINE To Convert(From x) {
   } else if constexpr (kIs16BitFloat<From>) {
     return Convert<To>(static_cast<float>(x));
   } else if constexpr (kIs16BitFloat<To>) {
-    // Through a double what float32 cannot hold is rounded only once.
+    // Through a double, values that float32 cannot hold are rounded only once.
     constexpr bool kFits = std::is_same_v<From, float> || sizeof(From) < 4;
     return To(static_cast<std::conditional_t<kFits, float, double>>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
@@ -40,7 +41,7 @@ OPSTEP_INLINE To Convert(From x) {
   }
 }
 
-// Gradients reach their input behind the forward input.
+// The gradient is the input after the forward input.
 template <typename To, typename From, int kIn>
 struct Body {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {

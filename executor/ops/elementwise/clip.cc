@@ -13,7 +13,7 @@ template <typename T>
 T Bound(double bound, bool lower) {
   if constexpr (std::is_integral_v<T>) {
     const double whole = lower ? std::ceil(bound) : std::floor(bound);
-    // The limits as doubles may be rounded away from what T holds.
+    // The limits as doubles may be rounded to values that T cannot hold.
     if (whole >= static_cast<double>(std::numeric_limits<T>::max())) {
       return std::numeric_limits<T>::max();
     }

@@ -8,7 +8,7 @@ namespace {
 template <typename T>
 OPSTEP_INLINE T Remainder(T x, T y) {
   OPSTEP_CHECK(y != 0, "Y holds a 0: integers cannot be divided by it");
-  // The smallest integer divided by -1 is no integer of its size.
+  // The smallest integer divided by -1 does not fit its type.
   return y == T(-1) ? T(0) : static_cast<T>(x % y);
 }
 

@@ -39,7 +39,7 @@ struct PowGrad {
   template <typename T>
   OPSTEP_INLINE static T Y([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T out,
                            T d) {
-    // 0 ** y does not move with a positive y, although log(0) is infinite.
+    // 0 ** y is constant for positive y, although log(0) is infinite.
     return x == T(0) && y >= T(0) ? T(0) : d * (out * Log(x));
   }
 };

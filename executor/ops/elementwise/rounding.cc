@@ -1,4 +1,4 @@
-// floor, ceil, round and sign: functions that are flat but for their steps, with gradient 0.
+// floor, ceil, round and sign: step functions, with gradient 0.
 #include "ops/lib/numeric.h"
 #include "ops/lib/unary_op.h"
 

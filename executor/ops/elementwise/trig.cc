@@ -13,7 +13,7 @@ namespace {
 constexpr float kFar = 1e6f;
 
 struct Angle {
-  // Of the angle less `quadrant` quarter turns, between -pi/4 and pi/4.
+  // The angle minus `quadrant` quarter turns, between -pi/4 and pi/4.
   double sin, cos;
   int64_t quadrant;
 };

@@ -10,8 +10,8 @@
 namespace opstep {
 namespace {
 
-// The condition is read as bytes: a choice by bool is not vectorised.
-// kC, kX, kY: 1 when condition, X or Y goes along with the innermost loop, 0 when it stands still.
+// The condition is read as bytes: a choice by bool is not vectorised. kC, kX, kY: 1 when condition,
+// X or Y advances in the innermost loop, 0 when it stays.
 
 // Elements are only moved, so T is any type of their size.
 template <typename T, int kC, int kX, int kY>

@@ -7,7 +7,7 @@
 namespace opstep {
 namespace {
 
-// All that a rule asks for, asked of another context.
+// Forwards all calls of a rule to another context.
 class Through : public GradContext {
  public:
   explicit Through(GradContext& g) : g_(g) {}
@@ -44,7 +44,7 @@ class Through : public GradContext {
   GradContext& g_;
 };
 
-// Adds ops and remembers them, as their rules will want to see them.
+// Adds ops and remembers them, since their rules need them.
 class Recorder : public Through {
  public:
   using Through::Through;
@@ -75,8 +75,8 @@ class Recorder : public Through {
   std::vector<proto::OpDesc> ops;
 };
 
-// What the rule of one of the formula's ops sees. `gradients`: of the formula's variables;
-// `wanted`: those that one is wanted of.
+// The context for the rule of one of the formula's ops. `gradients`: of the formula's variables;
+// `wanted`: the variables whose gradient is wanted.
 class FormulaRule : public Through {
  public:
   FormulaRule(GradContext& g, const proto::OpDesc& op,

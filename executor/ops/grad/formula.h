@@ -9,8 +9,8 @@
 
 namespace opstep {
 
-// The gradient of an op that can be said as a formula over others: for each output slot what it
-// gives. The formula's ops are added, and differentiated by their own rules. Gradients go to the
+// The gradient of an op that can be written as a formula over others, with a result for each output
+// slot. The formula's ops are added, and differentiated by their own rules. Gradients go to the
 // first variable of the slots in `reads`.
 void FormulaGradient(GradContext& g, const std::vector<std::pair<std::string, Term>>& outputs,
                      const Names& reads);
@@ -18,7 +18,7 @@ void FormulaGradient(GradContext& g, const std::vector<std::pair<std::string, Te
 // Each is defined in the file of its op.
 Term SqrtOf(const Term& x);
 Term SoftplusOf(const Term& x);
-// What was summed up along the axes of the op that is differentiated, spread over x again.
+// Spreads a sum along the axes of the differentiated op over x again.
 Term SpreadBack(GradContext& g, const Term& sums, const Term& x);
 
 }  // namespace opstep

@@ -1,12 +1,12 @@
-// The shape rule of gradients of ops that change only how sizes or the dtype are written.
+// The shape rule of gradients of ops that change only the sizes or the dtype.
 #pragma once
 
 #include "ops/op.h"
 
 namespace opstep {
 
-// For gradients of ops that only write the sizes or the dtype in another way: dX is like X (input
-// 0), and dout (input 1) has as many elements.
+// For gradients of ops that change only the sizes or the dtype: dX is like X (input 0), and dout
+// (input 1) has the same number of elements.
 inline void SameElementsGrad(ShapeContext& ctx) {
   const Dims &x = ctx.in(0).dims, &dout = ctx.in(1).dims;
   OPSTEP_CHECK(!x.known() || !dout.known() || x.numel() == dout.numel(), "X is ", x.ToString(),

@@ -11,18 +11,18 @@
 namespace opstep {
 
 // A tensor that ops compute from the variables of the op that is differentiated. The ops are added
-// to the program only when it is given. An empty one stands for 0.
+// to the program only when it is used. An empty one means 0.
 class Term {
  public:
   using Inputs = std::vector<std::pair<std::string, std::vector<Term>>>;
 
   Term() = default;
   explicit Term(const std::string& variable);
-  // What an op gives in one of its output slots.
+  // The result of an op in one of its output slots.
   Term(std::string type, Inputs inputs, std::string slot, std::vector<proto::Attr> attrs = {});
 
   explicit operator bool() const { return node_ != nullptr; }
-  // The variable that holds it; a new one unless `to` says which. "" for 0.
+  // The variable that holds it; a new one unless `to` names one. "" for 0.
   std::string Emit(GradContext& g, const std::string& to = "") const;
 
  private:
@@ -30,10 +30,10 @@ class Term {
   std::shared_ptr<Node> node_;
 };
 
-// The variables of the op that is differentiated, and the gradients of what it gives.
+// The variables of the op that is differentiated, and the gradients of its outputs.
 Term In(GradContext& g, std::string_view slot, int i = 0);
 Term OutGradient(GradContext& g, std::string_view slot, int i = 0);
-// The gradient for a variable that it reads; nothing is done when nobody wants it.
+// The gradient for a variable that it reads; does nothing when it is not wanted.
 void Give(GradContext& g, std::string_view slot, const Term& gradient, int i = 0);
 
 // An op of the same type, with the same attributes, over other variables.
@@ -42,7 +42,7 @@ Term Again(GradContext& g, Term::Inputs inputs, std::string slot);
 Term ForwardOp(GradContext& g, Term::Inputs inputs, std::string slot,
                std::vector<proto::Attr> other = {});
 
-// Each is defined in the file of its op. They are 0 where the arithmetic says so.
+// Each is defined in the file of its op. They are 0 where the arithmetic gives 0.
 Term operator+(const Term& x, const Term& y);
 Term operator-(const Term& x, const Term& y);
 Term operator-(const Term& x);
@@ -51,7 +51,7 @@ Term operator/(const Term& x, const Term& y);
 Term ExpOf(const Term& x);
 Term LogOf(const Term& x);
 Term SigmoidOf(const Term& x);
-// From softmax(x) and its gradient, along the last axis, that of x.
+// The gradient of x, from softmax(x) and its gradient, along the last axis.
 Term SoftmaxGradient(const Term& out, const Term& dout);
 // The same value everywhere, shaped as x.
 Term Filled(const Term& x, double value);
@@ -61,9 +61,9 @@ Term ShapedAs(const Term& x, const Term& like);
 Term SummedTo(const Term& x, const Term& like);
 // Sums along axes, which stay with size 1; none means all.
 Term SumsAlong(const Term& x, std::vector<int64_t> axes);
-// What is given where x is positive, else 0.
+// The given value where x is positive, else 0.
 Term WherePositive(const Term& x, const Term& given);
-// What is given, times the sign of x.
+// The given value, times the sign of x.
 Term SignedAs(const Term& given, const Term& x);
 inline Term Scaled(const Term& x, double factor) { return x * Filled(x, factor); }
 // x spread over the shape of a tensor that it broadcasts to.
@@ -76,19 +76,19 @@ inline Term SpreadTo(const Term& x, const Term& like) { return x + Filled(like, 
 // out; `second` gives its gradient from value and the product of dout and the gradient of dX.
 using Second = Term (*)(GradContext& g, const Term& value, const Term& product);
 void ElementGradient(GradContext& g, std::string_view value, Second second);
-// The slope at x, times itself `times` times, times what is given: for gradients of X.
+// The slope at x, times itself `times` times, times the given value: for gradients of X.
 Term Slope(GradContext& g, const Term& x, int times, const Term& given);
-// The gradient does not depend on the value but in its steps: relu, clip.
+// The gradient depends on the value only at its steps: relu, clip.
 void FlatGradient(GradContext& g);
-// dX is linear in dout alone, and the forward op is what it was transposed from.
+// dX is linear in dout alone, and the forward op is its transpose.
 void MovedGradient(GradContext& g);
-// The same where only the shape changes.
+// The same for ops that change only the shape.
 void ReshapedGradient(GradContext& g);
-// dX and dY are linear in dout, and the forward op, given both and `others`, goes the other way.
+// dX and dY are linear in dout, and the forward op, given both and `others`, is the inverse map.
 void BothSides(GradContext& g, Term::Inputs others);
 // The gradient goes to X or to Y.
 void ChosenGradient(GradContext& g);
-// Products of X and `y`: matmul, conv. With `bias`, out has a term dB besides.
+// Products of X and `y`: matmul, conv. With `bias`, out also has a term dB.
 void ProductGradient(GradContext& g, const std::string& y, const std::string& bias = "");
 
 }  // namespace opstep

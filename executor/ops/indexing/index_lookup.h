@@ -1,4 +1,4 @@
-// The places in a tensor that a tensor of indices names, to gather from and to scatter to.
+// The places in a tensor given by a tensor of indices, to gather from and to scatter to.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace opstep {
 
 inline constexpr DTypeSet kIndices(DType::kInt32, DType::kInt64);
 
-// Calls f with the indices as what they are.
+// Calls f with the indices in their own type.
 template <typename F>
 OPSTEP_INLINE void WithIndices(const Tensor& indices, F&& f) {
   if (indices.dtype == DType::kInt64) {
@@ -33,8 +33,8 @@ OPSTEP_INLINE void WithIndices(const Tensor& indices, F&& f) {
        size == 0 ? ": it has no elements" : Cat(": indices run from ", -size, " to ", size - 1));
 }
 
-// Index i as a position on an axis of X: negative ones count from the end, those outside are an
-// error.
+// Index i as a position on an axis of X: negative indices count from the end, indices outside are
+// an error.
 template <typename I>
 OPSTEP_INLINE int64_t PositionOf(const Tensor& indices, const I* values, int64_t i, int64_t size,
                                  int axis) {
@@ -47,7 +47,7 @@ OPSTEP_INLINE int64_t PositionOf(const Tensor& indices, const I* values, int64_t
 
 // Each index replaces the position along one axis; places are single elements.
 struct ElementLookup {
-  // Over the indices and, along all axes but that one, X.
+  // Over the indices and, along all axes except that one, X.
   StridedLoop loop;
   int axis = 0;
   int64_t size = 0, stride = 0;
@@ -76,7 +76,8 @@ inline void CheckElementIndices(const Dims& x, const Dims& indices, int axis) {
     fits = i == axis || x[i] < 0 || indices[i] < 0 || indices[i] <= x[i];
   }
   OPSTEP_CHECK(fits, "X is ", x.ToString(), " but indices is ", indices.ToString(),
-               ": it must have as many axes and, but for axis ", axis, ", lie inside X");
+               ": it must have the same number of axes and, except for axis ", axis,
+               ", lie inside X");
 }
 
 inline ElementLookup MakeElementLookup(int axis, const Dims& x, const Dims& indices) {
@@ -88,8 +89,8 @@ inline ElementLookup MakeElementLookup(int axis, const Dims& x, const Dims& indi
   return lookup;
 }
 
-// Rows of indices, each the leading part of a position in X (behind batch axes that both have in
-// common); places are slices of X.
+// Rows of indices, each the leading part of a position in X (after batch axes that both share);
+// places are slices of X.
 struct RowLookup {
   int64_t batches = 1, batch_stride = 0, rows = 0;
   int first = 0, depth = 0;
@@ -115,7 +116,7 @@ struct RowLookup {
   }
 };
 
-// The shape of what lies at the places, as far as `indices` says how deep they reach.
+// The shape of a slice at a place; `indices` gives its depth.
 inline Dims RowLookupShape(const Dims& x, const Dims& indices, int64_t batch_dims) {
   OPSTEP_CHECK(indices.rank() > 0, "indices is a single number: its last axis must name a place");
   const int last = indices.rank() - 1;
@@ -175,7 +176,7 @@ Kernel TakeKernel(DType dtype, const Lookup& lookup) {
       dtype, [&](auto u) -> Kernel { return WithState(RunTake<Lookup, decltype(u)>, lookup); });
 }
 
-// dX = dout added up at the places. Inputs X (its shape), indices, dout.
+// dX = dout summed at the places. Inputs X (its shape), indices, dout.
 template <typename Lookup, typename T>
 struct TakeGradBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {

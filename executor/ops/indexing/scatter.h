@@ -182,7 +182,7 @@ inline void EmitScatterGrad(GradContext& g, std::string type) {
          {g.op().desc().attrs().begin(), g.op().desc().attrs().end()});
 }
 
-// What the scattering ops have in common.
+// Shared parts of the scattering ops.
 inline Op ScatterOp(std::string type, std::string doc, std::string indices) {
   Op op(std::move(type));
   op.Doc(std::move(doc))

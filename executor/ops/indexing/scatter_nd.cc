@@ -13,7 +13,7 @@ const bool kScatterNd =
           const VarType &x = ctx.in(0), &indices = ctx.in(1), &updates = ctx.in(2);
           ReductionOf(ctx.op());
           CheckSameDType(x, "X", updates, "updates");
-          // How deep the rows reach may not be known yet.
+          // The depth of the rows may not be known yet.
           if (indices.dims.rank() == 0 || indices.dims[indices.dims.rank() - 1] >= 0) {
             const Dims slices = RowLookupShape(x.dims, indices.dims, 0);
             OPSTEP_CHECK(ShapesAgree(slices, updates.dims), "X is ", x.dims.ToString(),

@@ -1,4 +1,4 @@
-// feed: stands for a tensor that the caller of a run hands in.
+// feed: a tensor that the caller of a run hands in.
 #include "ops/op.h"
 
 namespace opstep {
@@ -8,7 +8,7 @@ const bool kFeed = Op("feed")
                        .Doc("Stands for a tensor that the caller of a run hands in.")
                        .Required("name", AttrType::kString, "the name that the caller uses")
                        .Required("dtype", AttrType::kDType, "what the caller must hand in")
-                       .Required("shape", AttrType::kInts, "its sizes; -1 where any will do")
+                       .Required("shape", AttrType::kInts, "its sizes; -1 for any size")
                        .Out("out", "the tensor", kEvery)
                        .Role(OpRole::kFeed)
                        .SideEffect()

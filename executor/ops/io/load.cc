@@ -19,7 +19,7 @@ void CheckType(const std::string& path, const std::string& key, const VarType& f
                found.ToString(), " but ", wanted.ToString(), " is wanted");
 }
 
-// Which tensor of a file with one is meant need not be said.
+// In a file with one tensor the key may be empty.
 std::string OnlyKey(const SafetensorsFile& file) {
   OPSTEP_CHECK(file.entries().size() == 1, Quoted(file.path()), " has ", file.entries().size(),
                " tensors: say with key which one is wanted");
@@ -79,8 +79,8 @@ const bool kLoad =
 const bool kLoadCombined =
     Op("load_combined")
         .Doc(
-            "Reads tensors from one safetensors file whenever it runs. What else is in the file "
-            "is left alone.")
+            "Reads tensors from one safetensors file whenever it runs. Other tensors in the file "
+            "are ignored.")
         .Required("path", AttrType::kString, "the file")
         .Required("types", AttrType::kStrings,
                   "dtype and shape of each tensor, such as float32[2, 3]")

@@ -22,7 +22,7 @@ void BinaryShape(ShapeContext& ctx) {
                   BroadcastDims(ctx.in(0).dims, "X", ctx.in(1).dims, "Y")});
 }
 
-// kX, kY: 1 when the operand goes along with the loop, 0 when it stands still.
+// kX, kY: 1 when the operand advances with the loop, 0 when it stays.
 template <typename F, typename T, int kX, int kY, typename R>
 OPSTEP_INLINE void BinaryLoop(const T* x, const T* y, R* out, int64_t n) {
   if constexpr (kX == 0) {
@@ -167,8 +167,7 @@ Kernel PrepareBinaryGrad(const PrepareContext& ctx) {
   });
 }
 
-// What every arithmetic op of X and Y says about itself; the op adds its gradient, oracle and
-// samples.
+// The common definition of arithmetic ops of X and Y; the op adds its gradient, oracle and samples.
 template <typename F>
 Op BinaryOp(std::string type, std::string doc, std::string result) {
   Op op(std::move(type));

@@ -8,8 +8,8 @@
 
 namespace opstep {
 
-// The types of what the blocks write outside of themselves, slot `out` from output `first_out` on:
-// as they are in slot X, from input `first_in` on, or in `also` (input 0).
+// The types of outside variables that the blocks write, slot `out` from output `first_out` on: as
+// in slot X, from input `first_in` on, or in `also` (input 0).
 inline void KeepTypes(ShapeContext& ctx, std::string_view out, int first_out, int first_in,
                       const std::string& also = "") {
   const Names inputs = ctx.op().Inputs("X");
@@ -17,7 +17,7 @@ inline void KeepTypes(ShapeContext& ctx, std::string_view out, int first_out, in
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto same = std::find(inputs.begin(), inputs.end(), outputs[i]);
     OPSTEP_CHECK(same != inputs.end() || outputs[i] == also, out, " names '", outputs[i],
-                 "', which is not in X: what the block writes must be there before");
+                 "', which is not in X: variables that the block writes must exist before");
     const int from = same == inputs.end() ? 0 : first_in + static_cast<int>(same - inputs.begin());
     ctx.set_out(first_out + static_cast<int>(i), ctx.in(from));
   }
@@ -31,7 +31,7 @@ inline void CheckCount(const OpView& op, std::string_view slot, int expected) {
 
 inline int CountOf(const Names& names) { return static_cast<int>(names.size()); }
 
-// Two results that stand for one: sizes that only one of them knows are taken from it.
+// Two alternatives for one result: a size that only one of them knows is taken from it.
 inline VarType Merged(const VarType& a, const VarType& b, std::string_view what) {
   OPSTEP_CHECK(a.dtype == b.dtype && a.dims.rank() == b.dims.rank(), what, " is ", a.ToString(),
                " in one block and ", b.ToString(), " in the other: they must be alike");

@@ -50,7 +50,7 @@ inline void CheckCount(const Dims& count) {
 }
 
 inline constexpr char kCountDoc[] =
-    "one element, another one for each run: increment it in the program; without it every run "
+    "one element, different in each run: increment it in the program; without it every run "
     "gives the same numbers";
 
 // Python for oracles: the array `bits`, shaped as X.

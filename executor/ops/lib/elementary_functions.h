@@ -11,7 +11,7 @@ namespace opstep {
 OPSTEP_INLINE float Log1p(float x) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const float u = 1.0f + x;
-  // What the addition lost is made good by the factor.
+  // The factor corrects the loss of the addition.
   const float y = Log(u) * (x / (u - 1.0f));
   return u == 1.0f || x == kInf ? x : y;
 }

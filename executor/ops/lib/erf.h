@@ -38,7 +38,7 @@ OPSTEP_INLINE float Erf(float x) {
   return a > 1.0f ? std::copysign(1.0f - ErfcFar(a), x) : ErfNear(x);
 }
 
-// The share of the normal distribution that lies below x; small shares keep their digits.
+// The share of the normal distribution below x; small shares keep their digits.
 OPSTEP_INLINE float NormalCdf(float x) {
   const float y = x * 0.707106781f;
   const float a = std::fabs(y);

@@ -10,7 +10,7 @@
 namespace opstep {
 
 // Loops over a tensor that N operands are broadcast to: as few dimensions as possible, the
-// innermost last, where each operand has stride 1 (goes along) or 0 (stands still).
+// innermost last, where each operand has stride 1 (advances) or 0 (stays).
 template <int N>
 struct LoopNest {
   int rank = 1;
@@ -19,7 +19,7 @@ struct LoopNest {
   bool empty = false;
 
   int64_t inner_size() const { return size[rank - 1]; }
-  // A single element counts as going along.
+  // A single element counts as advancing.
   bool along(int operand) const { return inner_size() == 1 || stride[rank - 1][operand] != 0; }
 };
 
@@ -30,7 +30,7 @@ LoopNest<N> MakeLoopNest(const Dims& domain, const std::array<Dims, N>& operands
   std::array<int64_t, N> dense;
   dense.fill(1);
   int used = 0;
-  // From the innermost dimension outwards; turned round at the end.
+  // From the innermost dimension outwards; reversed at the end.
   for (int d = domain.rank() - 1; d >= 0; --d) {
     nest.empty |= domain[d] == 0;
     std::array<int64_t, N> stride{};

@@ -21,8 +21,8 @@ template <typename Body>
 #endif
 
 // Calls body(begin, end), an OPSTEP_INLINE_LAMBDA, for ranges that make up [0, n), compiled for
-// this machine. What is computed for an item must not depend on the range it is in. `cost` is what
-// one item costs, in elements or so: small work stays on one thread.
+// this machine. The result for an item must not depend on its range. `cost` is the cost of an item,
+// roughly in elements: small work stays on one thread.
 template <typename Body>
 void ParallelRanges(int64_t n, int64_t cost, const Body& body) {
   constexpr int64_t kWorthAThread = 1 << 15;

@@ -1,6 +1,6 @@
 // Prefetching of memory that a loop writes but does not read.
-// Such memory reaches the core only as fast as it is asked for: loops that write a large result
-// elsewhere than they read from ask for it a little ahead.
+// Such memory reaches the core only when it is requested: loops that write a large result to other
+// memory request it a little ahead.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ OPSTEP_INLINE bool WorthAsking(const T* out, const void* in, int64_t n) {
   return n >= kLarge && static_cast<const void*>(out) != in;
 }
 
-// Asks for out[begin, end), to be written soon.
+// Requests out[begin, end), to be written soon.
 template <typename T>
 OPSTEP_INLINE void AskFor(const T* out, int64_t begin, int64_t end) {
   constexpr int64_t kLine = 64 / sizeof(T);

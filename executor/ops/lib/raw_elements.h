@@ -1,4 +1,4 @@
-// Elements as their bits, for ops that move or place them whatever their dtype.
+// Elements as their bits, for ops that move or place them in any dtype.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace opstep {
 
-// Calls f(U{}) with the unsigned integer that is as large as an element.
+// Calls f(U{}) with the unsigned integer of an element's size.
 template <typename F>
 decltype(auto) DispatchRaw(DType dtype, F&& f) {
   switch (SizeOf(dtype)) {
@@ -34,7 +34,7 @@ inline uint64_t ElementBits(DType dtype, double value, std::string_view name) {
     const double below = std::ldexp(1.0, std::numeric_limits<T>::digits);
     OPSTEP_CHECK(value == std::trunc(value) && value < below &&
                      value >= static_cast<double>(std::numeric_limits<T>::min()),
-                 name, " is ", value, ", which is no ", NameOf(dtype));
+                 name, " is ", value, ", which does not fit ", NameOf(dtype));
     return static_cast<uint64_t>(static_cast<T>(value));
   };
   switch (dtype) {
@@ -61,7 +61,7 @@ inline uint64_t ElementBits(DType dtype, double value, std::string_view name) {
   }
 }
 
-// The attribute `dtype`, which unless it is given means that of X.
+// The attribute `dtype`; the dtype of X by default.
 inline DType DTypeLike(const OpView& op, DType x) {
   const DType dtype = op.DType("dtype");
   return dtype == DType::kNone ? x : dtype;

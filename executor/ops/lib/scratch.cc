@@ -10,7 +10,7 @@
 namespace opstep {
 namespace {
 
-// Chunks never move while somebody uses them; they become one when nobody does.
+// Chunks never move while they are in use; unused chunks are joined.
 struct Store {
   struct Chunk {
     std::shared_ptr<void> memory;
@@ -35,7 +35,7 @@ Scratch::~Scratch() {
   size_t total = 0;
   for (const Store::Chunk& chunk : store.chunks) total += chunk.size;
   store.chunks.clear();
-  // Without memory the next Take says so.
+  // Without memory the next Take reports the error.
   store.chunks.push_back({nullptr, total});
 }
 

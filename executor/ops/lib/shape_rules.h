@@ -1,4 +1,4 @@
-// Parts of shape rules. A size of -1 is not known yet and fits everything.
+// Parts of shape rules. A size of -1 is unknown and fits everything.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline Dims BroadcastDims(const Dims& a, std::string_view a_name, const Dims& b,
     OPSTEP_CHECK(SizesAgree(x, y) || x == 1 || y == 1, a_name, " is ", a.ToString(), " but ",
                  b_name, " is ", b.ToString(), ": sizes ", x, " and ", y,
                  " do not broadcast; they must be equal or one of them 1");
-    // An unknown size beside 1 stays unknown; beside any other it must turn out to fit.
+    // An unknown size next to 1 stays unknown; next to any other size it must turn out to fit.
     out[out.rank() - i] = x == 1 ? y : (y == 1 || y < 0) ? x : y;
   }
   return out;

@@ -12,7 +12,7 @@ class SignalGuard {
   SignalGuard() {
     sigset_t held;
     sigfillset(&held);
-    // What the thread itself does wrong.
+    // Signals for errors of the thread itself.
     for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&held, own);
     pthread_sigmask(SIG_BLOCK, &held, &before_);
   }

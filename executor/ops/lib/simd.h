@@ -23,7 +23,7 @@ template <typename Body>
 #endif
 
 // The kernel `Body::Run` for this machine. No variant contracts to fma or reorders a sum, so all of
-// them give the same bits (but for the sign of a NaN).
+// them give the same bits (except for the sign of a NaN).
 template <typename Body>
 KernelFn Best() {
 #if defined(__x86_64__)

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kRange = 1 << 15;
 constexpr int kMostArgs = 12;
 
-// One range of an op's tensors, as an op of its own.
+// One range of an op's tensors, as a separate op.
 class RangeCall {
  public:
   RangeCall(const KernelContext& ctx, const Kernel& kernel, int64_t begin, int64_t end) {

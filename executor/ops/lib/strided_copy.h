@@ -1,4 +1,4 @@
-// Copies, or adds up, elements between two tensors by their strides, whatever their dtype.
+// Copies or sums elements between two tensors by their strides, for any dtype.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace opstep {
 
 using Strides = std::array<int64_t, Dims::kMaxRank>;
 
-// How many elements lie between neighbours along each axis.
+// The distance, in elements, of neighbours along each axis.
 inline Strides DenseStrides(const Dims& dims) {
   Strides strides{};
   int64_t dense = 1;
@@ -41,7 +41,7 @@ struct StridedLoop {
   // Tiling splits each axis in two.
   std::array<Axis, 2 * Dims::kMaxRank> axes{};
   int rank = 0;
-  // Where it starts.
+  // Its start.
   int64_t from = 0, to = 0;
   bool empty = false;
 
@@ -80,7 +80,7 @@ OPSTEP_INLINE void ForEachRun(const StridedLoop& loop, F&& run) {
   if (loop.empty) return;
   const StridedLoop::Axis single{.size = 1, .from = 1, .to = 1};
   const StridedLoop::Axis& inner = loop.rank > 0 ? loop.axes[loop.rank - 1] : single;
-  // Rows are counted apart from the axes outside of them: short runs would spend their time there.
+  // Rows are counted separately from the outer axes: short runs would spend their time there.
   const StridedLoop::Axis rows = loop.rank > 1 ? loop.axes[loop.rank - 2] : StridedLoop::Axis{};
   std::array<int64_t, 2 * Dims::kMaxRank> index{};
   int64_t from = loop.from, to = loop.to;
@@ -145,7 +145,7 @@ inline Kernel StridedCopyKernel(DType dtype, const StridedLoop& loop) {
   });
 }
 
-// Adds input 1, a gradient, up in output 0; elements of the output may be met many times or never.
+// Adds input 1, a gradient, up in output 0; elements of the output may occur many times or never.
 template <typename T>
 struct StridedAddBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {

@@ -25,7 +25,7 @@ std::atomic<int> count{1};
 // Inside a piece everything runs on the piece's own thread.
 thread_local bool in_piece = false;
 
-// -1 where the system does not say.
+// -1 if the system does not tell.
 int CurrentCore() {
 #if defined(__linux__)
   return sched_getcpu();
@@ -34,8 +34,9 @@ int CurrentCore() {
 #endif
 }
 
-// Moves this thread to another core than `core` if it runs there. A thread that is woken may be put
-// beside the one that woke it, and Linux can leave both there for many ops, with a core idle.
+// Moves this thread to another core than `core` if it runs there. A woken thread may be put on the
+// core of the thread that woke it, and Linux can leave both there for many ops while another core
+// is idle.
 void Leave(int core) {
 #if defined(__linux__)
   if (core < 0 || CurrentCore() != core) return;
@@ -67,9 +68,9 @@ struct Job {
   bool open() const { return helpers_wanted > 0 && next.load(std::memory_order_relaxed) < n; }
 };
 
-// How long to wait awake, in turns of some ten nanoseconds. The caller of a job sleeps soon: it may
-// stand in the way of the helper that it waits for. A helper stays awake from one op of a run to
-// the next: in a virtual machine a thread that slept comes back so late that its job is done.
+// How long to spin, in turns of some ten nanoseconds. The caller of a job sleeps soon: it may
+// occupy the core of the helper that it waits for. A helper spins from one op of a run to the next:
+// in a virtual machine a sleeping thread wakes so late that its job is already done.
 constexpr int kCallerSpins = 1000;
 constexpr int kHelperSpins = 20000;
 
@@ -82,10 +83,10 @@ void SpinUntil(int spins, const Condition& condition) {
   }
 }
 
-// Threads that help those who run ops. Each is made when it is needed first and then waits in
-// `Help`, for a short time awake, for the next job; it ends with the process. The caller of a job
-// works too and waits only for helpers that are in the middle of a piece: one that the system does
-// not let run holds nobody up, as it would at an OpenMP barrier.
+// Threads that help the threads which run ops. Each is made at its first use and then waits in
+// `Help` for the next job, spinning for a short time; it ends with the process. The caller of a job
+// works too and waits only for helpers in the middle of a piece: a helper that the system does not
+// run delays nobody, unlike at an OpenMP barrier.
 class Pool {
  public:
   void Run(Job& job) {
@@ -96,7 +97,7 @@ class Pool {
       try {
         for (; helpers_ < wanted; ++helpers_) std::thread([this] { Help(); }).detach();
       } catch (const std::system_error&) {
-        // The system gives no more threads: fewer do the work.
+        // The system gives no more threads: go on with fewer.
       }
     }
     posted_.fetch_add(1, std::memory_order_relaxed);
@@ -162,7 +163,7 @@ class Pool {
 };
 
 // Never deleted: its threads use it until the process ends. A forked child has none of them and
-// starts with a pool of its own.
+// starts with its own pool.
 std::atomic<Pool*> pool{new Pool};
 
 const bool kAtFork = [] {

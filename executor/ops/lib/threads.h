@@ -1,6 +1,6 @@
 // The one place that knows threads: ParallelFor over the pieces of a kernel's work.
-// A kernel splits its work into pieces that depend on sizes only, so that results are the same
-// with any number of threads. What a piece calls (oneDNN too) runs on the piece's own thread.
+// A kernel splits its work into pieces that depend on sizes only, so that results are the same with
+// any number of threads. Calls of a piece (also oneDNN) run on the piece's own thread.
 #pragma once
 
 #include <omp.h>
@@ -10,7 +10,7 @@
 
 namespace opstep {
 
-// How many threads a run may use for one op; at first 1.
+// The number of threads that a run may use for one op; at first 1.
 int NumThreads();
 void SetNumThreads(int64_t n);
 
@@ -25,8 +25,8 @@ void ParallelFor(int64_t n, const F& f) {
       n, [](const void* g, int64_t i) { (*static_cast<const F*>(g))(i); }, &f);
 }
 
-// One thread for a call into oneDNN, and the caller's own setting back afterwards. Our own threads
-// are no OpenMP threads, so OpenMP's never start.
+// One thread for a call into oneDNN, with the caller's setting restored afterwards. Our threads are
+// not OpenMP threads, so OpenMP's never start.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {

@@ -56,7 +56,7 @@ Kernel PrepareUnaryGrad(const PrepareContext& ctx) {
   });
 }
 
-// Copies input kIn to output 0, whatever their shapes; nothing to do when they share memory.
+// Copies input kIn to output 0, for any shapes; does nothing when they share memory.
 template <int kIn>
 Kernel PrepareCopy(const PrepareContext&) {
   return {[](KernelContext& ctx) {

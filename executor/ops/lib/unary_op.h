@@ -5,8 +5,8 @@
 
 namespace opstep {
 
-// What every function of one element says about itself. Its gradient op is named after it and has
-// the forward input or output, and dout.
+// The common definition of functions of one element. The gradient op is named after the function
+// and has the forward input or output, and dout.
 
 inline void GradFromX(GradContext& g) {
   g.EmitGrad(g.op().type() + "_grad", {"X"}, {}, {"out"}, {"X"});

@@ -6,8 +6,8 @@
 namespace opstep {
 namespace {
 
-// How many elements of a row come before its element `at` in the order of top_k: larger ones, NaN,
-// and equal ones with a lower index.
+// The number of elements of a row that come before its element `at` in the order of top_k: larger
+// ones, NaN, and equal ones with a lower index.
 template <typename T>
 int64_t Rank(const T* x, int64_t n, int64_t at) {
   const T value = x[at];

@@ -50,7 +50,7 @@ struct SoftBody {
       const T* p = x.as<T>() + row * classes;
       const T* y = ctx.in(1).as<T>() + row * classes;
       loss[row] = -SumRun<T>(classes, [&](int64_t i) OPSTEP_INLINE_LAMBDA {
-        // A class that the label rules out costs nothing, also when its probability is 0.
+        // A class with label 0 costs nothing, even when its probability is 0.
         const T term = y[i] * Log(p[i]);
         return y[i] == T(0) ? T(0) : term;
       });

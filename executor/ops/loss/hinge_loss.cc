@@ -16,7 +16,8 @@ struct Hinge {
 };
 
 const bool kHingeLoss =
-    PairLossOp<Hinge>("hinge_loss", "What X * label lacks of 1, or 0: max(0, 1 - X * label).",
+    PairLossOp<Hinge>("hinge_loss",
+                      "The distance of X * label below 1, or 0: max(0, 1 - X * label).",
                       "scores, any shape", "as X: 1 or -1")
         .Oracle("np.maximum(X.dtype.type(0), 1 - X * label)")
         .Sample("X=[3,17] label=[3,17]{1,1}")

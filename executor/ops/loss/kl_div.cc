@@ -1,4 +1,4 @@
-// kl_div: what X misses of the distribution label, and its gradient.
+// kl_div: the divergence of the distribution X from label, and its gradient.
 #include "ops/loss/pair_loss.h"
 
 namespace opstep {
@@ -27,7 +27,7 @@ struct KlDivOfLog {
 const bool kKlDiv =
     PairLossOp<KlDiv>("kl_div",
                       "The terms of the Kullback-Leibler divergence of the distribution whose "
-                      "logarithm is X from label: label * (log(label) - X), 0 where label is.",
+                      "logarithm is X from label: label * (log(label) - X), 0 where label is 0.",
                       "log-probabilities, any shape", "as X: probabilities")
         .Attr(BoolAttr("log_target", false), "label holds log-probabilities too")
         .Prepare([](const PrepareContext& ctx) -> Kernel {

@@ -123,7 +123,7 @@ Op WithAttrs(Op op) {
 
 const bool kNllLoss =
     WithAttrs(Op("nll_loss"))
-        .Doc("The negative of what X says of the target's class, where X holds log-probabilities.")
+        .Doc("The negative log-probability of the target's class; X holds log-probabilities.")
         .In("X", "[N, classes, …]", kFloats)
         .In("target", "[N, …]: the right classes", DTypeSet(DType::kInt64))
         .In("weight", "[classes]: how much each class counts; 1 without it", kFloats)

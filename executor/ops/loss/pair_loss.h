@@ -54,7 +54,7 @@ Kernel PreparePairLoss(const PrepareContext& ctx) {
   });
 }
 
-// The second input is called "label" in every one of them.
+// The second input is called "label" in all of them.
 inline void PairLossShape(ShapeContext& ctx) {
   CheckSameDType(ctx.in(0), "X", ctx.in(1), "label");
   Dims out = ctx.in(0).dims;

@@ -97,7 +97,7 @@ void Shape(ShapeContext& ctx) {
   };
   const Dims a = matrix(0, "A", "transA"), b = matrix(1, "B", "transB");
   OPSTEP_CHECK(SizesAgree(a[1], b[0]), "A is ", a.ToString(), " but B is ", b.ToString(),
-               " (transposed where so wanted): inner sizes ", a[1], " and ", b[0], " differ");
+               " (transposed as given): inner sizes ", a[1], " and ", b[0], " differ");
   Dims out{a[0], b[1]};
   if (c.dtype != DType::kNone) {
     CheckSameDType(ctx.in(0), "A", c, "C");
@@ -112,7 +112,7 @@ void Shape(ShapeContext& ctx) {
   ctx.set_out(0, {ctx.in(0).dtype, out});
 }
 
-// What the forward and the gradient op have in common.
+// Shared by the forward and the gradient op.
 Op GemmOp(std::string type, std::string doc) {
   Op op(std::move(type));
   op.Doc(std::move(doc))

@@ -31,7 +31,7 @@ Shapes Analyse(const Dims& x, const Dims& y) {
   if (y.rank() > 1) s.n = y[y.rank() - 1];
   Dims x_batch = BatchOf(x);
   const Dims y_batch = BatchOf(y);
-  // All rows of X meet the same Y: one large product instead of many small ones.
+  // All rows of X are multiplied by the same Y: one large product instead of many small ones.
   if (y_batch.numel() == 1 && y_batch.rank() <= x_batch.rank()) {
     s.m *= x_batch.numel();
     x_batch = Dims();

@@ -9,7 +9,7 @@
 namespace opstep {
 
 // Row-major: c[m,n] = alpha * op(a)[m,k] @ op(b)[k,n] + beta * c. A transposed matrix is stored
-// [k,m] or [n,k]. With beta 0 what is in c does not matter.
+// [k,m] or [n,k]. With beta 0 the old content of c is ignored.
 struct Gemm {
   bool trans_a = false;
   bool trans_b = false;

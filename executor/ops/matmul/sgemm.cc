@@ -21,8 +21,8 @@ struct Matrix {
 };
 
 // Rows that lie a multiple of 2 KiB apart fall into the same few cache lines: oneDNN is then up to
-// twice as slow, unless the product is so large that it copies by itself. A copy with a longer
-// step is cheap beside that.
+// twice as slow, unless the product is so large that it copies by itself. A copy with a longer step
+// is cheap in comparison.
 Matrix Spread(const float* data, int64_t rows, int64_t cols, double work, Scratch& scratch) {
   constexpr int64_t kBad = 2048 / sizeof(float);
   constexpr int64_t kMore = 16;
@@ -65,7 +65,7 @@ void Sgemm::Run(const float* a, const float* b, float* c) const {
   const Parts cols(n, m >= n ? 1 : pieces);
   const double work = flops / pieces;
   Scratch scratch;
-  // Stored along k they are read in order anyway.
+  // Rows stored along k are read in order anyway.
   const Matrix x = trans_a ? Spread(a, k, m, work, scratch) : Matrix{a, m, k, k};
   const Matrix y = trans_b ? Matrix{b, n, k, k} : Spread(b, k, n, work, scratch);
   ParallelFor(rows.count * cols.count, [&](int64_t piece) {

@@ -19,8 +19,8 @@ State Analyse(const PrepareContext& ctx) {
   return state;
 }
 
-// What the sum in an output row is divided by, but for the last dimension. 1 where nothing counts:
-// the sum is 0 there.
+// The divisor of the sums in an output row, without the last dimension. 1 where no tap counts: the
+// sum is 0 there.
 int64_t RowCount(const State& s, int64_t row) {
   const int64_t width = s.shape.window.out[1];
   return std::max<int64_t>(1, s.counts[0][row / width] * s.counts[1][row % width]);

@@ -64,9 +64,8 @@ void RunGrad(KernelContext& ctx) {
 
 Op WithAttrs(std::string type) {
   Op op(std::move(type));
-  WindowAttrs(op).Attr(
-      IntAttr("group", 1),
-      "the channels are split into so many groups that know nothing of each other");
+  WindowAttrs(op).Attr(IntAttr("group", 1),
+                       "the number of independent groups that the channels are split into");
   return op;
 }
 
@@ -123,7 +122,7 @@ result if 'B' not in globals() else result + B.reshape(-1, *[1] * r)
 
 const bool kConvGrad =
     ConvGradOp(WithAttrs("conv_grad"))
-        .Doc("Gradient of conv: dout spread over X by W, X met with dout, and dout summed up.")
+        .Doc("Gradient of conv: dout spread over X by W, X correlated with dout, and dout summed.")
         .Shape([](ShapeContext& ctx) {
           ctx.set_out(0, ctx.in(0));
           ctx.set_out(1, ctx.in(1));

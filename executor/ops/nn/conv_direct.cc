@@ -14,12 +14,12 @@
 namespace opstep {
 namespace {
 
-// A tile is 6 places of Y by 16 channels: 12 vectors of sums, which with what a step needs are all
-// the registers there are. X is read one number at a time, so that strides and dilations make no
-// difference, and the places need not lie in one row.
+// A tile is 6 places of Y by 16 channels: 12 vectors of sums, which with the values of a step fill
+// all registers. X is read one number at a time, so that strides and dilations do not matter, and
+// the places need not be in one row.
 constexpr int kPlaces = 6;
 constexpr int kChannels = 16;
-// So many places are whole tiles, and whole blocks when they are transposed.
+// This number of places gives whole tiles, and whole blocks when they are transposed.
 constexpr int kGroup = 24;
 
 // sums[place][channel] = bias[channel] + the products of n taps. X of a tap is at x + place + tap,
@@ -33,7 +33,7 @@ constexpr int kGroup = 24;
     sum[i][0] = _mm256_loadu_ps(bias);
     sum[i][1] = _mm256_loadu_ps(bias + 8);
     from[i] = x + places[i];
-    asm("" : "+r"(from[i]));  // or the compiler adds x anew in each step
+    asm("" : "+r"(from[i]));  // or the compiler adds x again in each step
   }
   for (int64_t k = 0; k < n; ++k, w += kChannels) {
     const int64_t tap = taps[k];
@@ -115,7 +115,7 @@ class Direct : public ConvForward {
   Direct(const ConvShape& s, const Tensor* w) : shape_(s) {
     const Window& window = s.window;
     for (int i = 0; i < 2; ++i) {
-      // Where a window has one tap, what it steps over is not copied.
+      // For a window of one tap, skipped elements are not copied.
       skip_[i] = window.kernel[i + 1] == 1 ? window.stride[i + 1] : 1;
       step_[i] = window.stride[i + 1] / skip_[i];
     }
@@ -146,7 +146,7 @@ class Direct : public ConvForward {
   void Run(const float* x, const float* w, const float* b, float* y) const override {
     Scratch scratch;
     const float* packed = static_cast<const float*>(known_.get());
-    // A debugger may have given the run other weights.
+    // A debugger may have changed the run's weights.
     if (packed == nullptr || w != known_from_) {
       float* to = scratch.Take<float>(shape_.weights());
       Pack(w, to);
@@ -171,7 +171,8 @@ class Direct : public ConvForward {
   static int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
   int64_t taps() const { return static_cast<int64_t>(taps_.size()); }
 
-  // Enough for threads, and so many that what a piece needs of X fits into a core's cache.
+  // Enough pieces for the threads, and small enough that a piece's part of X fits into a core's
+  // cache.
   int64_t PiecesOfImage() const {
     constexpr int64_t kCopy = 1 << 16;
     const int64_t height = shape_.window.out[1];
@@ -210,7 +211,7 @@ class Direct : public ConvForward {
           const int32_t* at = places_.data() + group + i;
           std::array<int32_t, kPlaces> last;
           if (i + kPlaces > places) {
-            // What is missing in the last tile is a place that there is, computed again.
+            // The last tile is filled up with existing places, computed again.
             for (int k = 0; k < kPlaces; ++k) last[k] = at[std::min<int64_t>(k, places - i - 1)];
             at = last.data();
           }
@@ -221,7 +222,8 @@ class Direct : public ConvForward {
     }
   }
 
-  // What rows [first, first + rows) of Y need of X, padding included, as [row, channel, column].
+  // The part of X that rows [first, first + rows) of Y need, with padding, as [row, channel,
+  // column].
   const float* CopyX(const float* x, int64_t first, int64_t rows, Scratch& scratch) const {
     const Window& w = shape_.window;
     const int64_t size = (rows - 1) * step_[0] + w.reach(1);
@@ -245,14 +247,14 @@ class Direct : public ConvForward {
   const ConvShape shape_;
   std::array<int64_t, 2> skip_, step_;  // of the copy in X, and of places in the copy
   int64_t copy_width_, copy_row_;       // a row has all channels
-  int64_t pieces_;                      // of an image, each some rows of Y
+  int64_t pieces_;                      // pieces of an image, each some rows of Y
   std::vector<int32_t> places_, taps_;  // in the copy
   std::shared_ptr<void> known_;
   const float* known_from_ = nullptr;
 };
 
-// Where it is faster than oneDNN, by measurement. That has more to offer for wider vectors, for
-// weights that fill the cache and for small images.
+// Where it is faster than oneDNN, by measurement. oneDNN is better with wider vectors, with weights
+// that fill the cache and for small images.
 bool Suits(const ConvShape& s) {
   static const bool machine = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                               !__builtin_cpu_supports("avx512f");
@@ -260,7 +262,7 @@ bool Suits(const ConvShape& s) {
   if (s.batch == 0 || s.weights() == 0 || s.weights() > 100'000) return false;
   const Window& w = s.window;
   if (w.out_size() < (w.taps() == 1 ? 128 : 512)) return false;
-  // A piece has whole rows, and their copy is to stay in a cache.
+  // A piece has whole rows, and their copy should stay in a cache.
   const double width = static_cast<double>(w.out[2]) * w.stride[2] + w.reach(2);
   return width * w.reach(1) * s.in_channels < 1 << 18;
 }

@@ -1,4 +1,4 @@
-// A convolution of our own that is faster than oneDNN for some shapes and machines.
+// Our own convolution, which is faster than oneDNN for some shapes and machines.
 #pragma once
 
 #include <memory>

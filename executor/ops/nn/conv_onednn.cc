@@ -11,11 +11,11 @@
 namespace opstep {
 namespace {
 
-// Less work than this is not worth a piece of its own.
+// Less work than this is not worth a separate piece.
 constexpr double kPieceFlops = 8e6;
 constexpr int64_t kMostPieces = 16;
 
-// The batch cut into pieces of `size` images, the last one smaller when it does not come out even.
+// The batch cut into pieces of `size` images, the last one may be smaller.
 struct Batches {
   int64_t size = 1, count = 1, rest = 0;
 
@@ -67,7 +67,7 @@ struct Descs {
   }
 };
 
-// The tensor in the format inside, where it is or in scratch memory.
+// The tensor in oneDNN's format, in place or in scratch memory.
 const float* Inside(const DnnlReorder& reorder, const float* data, Scratch& scratch) {
   if (!reorder.needed()) return data;
   float* to = static_cast<float*>(scratch.Take(reorder.to().get_size()));
@@ -75,7 +75,7 @@ const float* Inside(const DnnlReorder& reorder, const float* data, Scratch& scra
   return to;
 }
 
-// W, in `parts` along its output channels, in the format inside.
+// W, in `parts` along its output channels, in oneDNN's format.
 class Weights {
  public:
   Weights() = default;
@@ -94,7 +94,7 @@ class Weights {
 
   const float* Get(const float* w, Scratch& scratch) const {
     if (!reorder_.needed()) return w;
-    // A debugger may have given the run other weights.
+    // A debugger may have changed the run's weights.
     if (w == known_from_) return static_cast<const float*>(known_.get());
     float* to = scratch.Take<float>(step() * parts_);
     Fill(w, to);
@@ -193,7 +193,8 @@ class Forward : public ConvForward {
 
     Piece() = default;
     Piece(const Descs& d, const DnnlDesc& weights, bool bias) {
-      // "Inference" also while training: the result is the same, and the choice is larger.
+      // "Inference" also while training: the result is the same, and there are more
+      // implementations.
       const dnnl::convolution_forward::primitive_desc made(
           DnnlEngine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
           AnyFormat(d.x), weights, bias ? RowMajor(d.bias) : DnnlDesc(), AnyFormat(d.y), d.stride,
@@ -314,7 +315,7 @@ class BackWeights : public ConvBackWeights {
   }
 
  private:
-  // Each piece costs a pass over the weights: it must have enough places to be worth that.
+  // Each piece costs a pass over the weights, so it must have enough places.
   static int64_t PiecesFor(const ConvShape& s) {
     constexpr int64_t kPlaces = 512;
     return std::clamp<int64_t>(s.batch * s.window.out_size() / kPlaces, 1,

@@ -1,7 +1,7 @@
 // The three products of a convolution on oneDNN, in float32.
-// Tensors are row-major outside; inside they have the format that oneDNN likes best. Each is
-// split into pieces for threads by its sizes alone. `Make` gives null where oneDNN has nothing
-// to offer. A W that is known by then is brought into its format once.
+// Tensors are row-major outside; inside they have oneDNN's preferred format. Each product is split
+// into pieces for threads by its sizes alone. `Make` returns null where oneDNN has no
+// implementation. A W that is known by then is converted once.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace opstep {
 
-// Y = X * W + B; B may be null. On our own code where that is faster.
+// Y = X * W + B; B may be null. Uses our own code where that is faster.
 class ConvForward {
  public:
   static std::shared_ptr<const ConvForward> Make(const ConvShape& shape, bool bias,

@@ -15,7 +15,7 @@ namespace opstep {
 template <typename T>
 struct ConvProducts {
   ConvShape shape;
-  // Those that are wanted and that oneDNN has.
+  // The wanted products that oneDNN has.
   std::shared_ptr<const ConvForward> forward;
   std::shared_ptr<const ConvBackData> back_data;
   std::shared_ptr<const ConvBackWeights> back_weights;

@@ -21,8 +21,8 @@ struct ConvShape {
   double flops() const { return 2.0 * batch * window.out_size() * weights(); }
 };
 
-// Calls f(weight, x offset, y offset, n) for each weight and run of n places along the last
-// dimension that it has to do with; X goes in steps of the last stride, Y in steps of 1.
+// Calls f(weight, x offset, y offset, n) for each weight and each run of n places along the last
+// dimension that it affects; X goes in steps of the last stride, Y in steps of 1.
 template <typename F>
 OPSTEP_INLINE void ForEachTapRun(const ConvShape& s, F&& f) {
   const Window& w = s.window;

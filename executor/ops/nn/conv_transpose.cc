@@ -8,7 +8,7 @@
 namespace opstep {
 namespace {
 
-// The convolution whose gradient this op is: it would make X [N, C, ...] out of `out` [N, M, ...].
+// The convolution whose gradient this op is: it would turn `out` [N, M, ...] into X [N, C, ...].
 // Sizes of X may be -1; then those of window.in are.
 ConvShape Analyse(const OpView& op, const Dims& x, const Dims& w) {
   const int rank = x.rank() - 2;
@@ -117,10 +117,10 @@ Op WithAttrs(std::string type) {
   Op op(std::move(type));
   WindowAttrs(op)
       .Attr(IntAttr("group", 1),
-            "the channels are split into so many groups that know nothing of each other")
-      .Attr(IntsAttr("output_padding", {}), "so much longer at the end of each dimension")
+            "the number of independent groups that the channels are split into")
+      .Attr(IntsAttr("output_padding", {}), "extra size at the end of each dimension")
       .Attr(IntsAttr("output_shape", {}),
-            "sizes of the result; the padding is chosen so that they come out; none means from "
+            "sizes of the result; the padding is chosen to give them; none means from "
             "`pads`");
   return op;
 }
@@ -196,8 +196,8 @@ full if 'B' not in globals() else full + B.reshape(-1, *[1] * r)
 const bool kConvTransposeGrad =
     ConvGradOp(WithAttrs("conv_transpose_grad"))
         .Doc(
-            "Gradient of conv_transpose: the convolution of dout with W, dout met with X, and "
-            "dout summed up.")
+            "Gradient of conv_transpose: the convolution of dout with W, dout correlated with X, "
+            "and dout summed.")
         .Shape([](ShapeContext& ctx) {
           ctx.set_out(0, ctx.in(0));
           ctx.set_out(1, ctx.in(1));

@@ -57,7 +57,7 @@ void RunNothing(KernelContext& ctx) {
 template <typename T>
 struct GradBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
-    // Read as bytes: of bools GCC makes a branch, and one that nobody can foresee.
+    // Read as bytes: for bools GCC generates an unpredictable branch.
     const uint8_t* mask = ctx.in(0).as<uint8_t>();
     const T* dout = ctx.in(1).as<T>();
     T* dx = ctx.out(0).as<T>();

@@ -1,4 +1,4 @@
-// How the executor calls layers that are written in the language above it.
+// How the executor calls layers that are written in the calling language.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace opstep {
 
-// One layer that is code of the language above: its name there, and its options as JSON.
+// One layer written in the calling language: its name there, and its options as JSON.
 struct ForeignLayer {
   std::string name;
   std::string options;
 };
 
-// What can be asked of them. The bindings set it.
+// The calls to such layers. The bindings set it.
 struct ForeignLayers {
   // The types of the results for inputs of these types; sizes may be -1.
   std::vector<VarType> (*types)(const ForeignLayer& layer, const std::vector<VarType>& inputs);
@@ -22,7 +22,7 @@ struct ForeignLayers {
   void (*check_gradient)(const ForeignLayer& layer);
   void (*forward)(const ForeignLayer& layer, const std::vector<const Tensor*>& inputs,
                   const std::vector<Tensor*>& outputs);
-  // Gradients of outputs that have none, and those of inputs that nobody wants, are null.
+  // Missing gradients of outputs, and unwanted gradients of inputs, are null.
   void (*backward)(const ForeignLayer& layer, const std::vector<const Tensor*>& inputs,
                    const std::vector<const Tensor*>& outputs,
                    const std::vector<const Tensor*>& output_gradients,

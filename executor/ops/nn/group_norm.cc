@@ -26,7 +26,8 @@ const bool kGroupNorm =
         .In("X", "[N, C, ...]", kFloats)
         .In("scale", "[C]", kFloats)
         .In("bias", "[C]", kFloats)
-        .Required("num_groups", AttrType::kInt, "into so many groups of equal size C is split")
+        .Required("num_groups", AttrType::kInt,
+                  "the number of groups of equal size that C is split into")
         .Attr(kEpsilon, "added to the variance")
         .Out("out", "as X", kFloats)
         .Shape([](ShapeContext& ctx) {

@@ -71,7 +71,7 @@ void Run(KernelContext& ctx) {
   });
 }
 
-// Rows are summed up in parts that depend on sizes only, and the parts then in their order.
+// Rows are summed in parts that depend on sizes only, then the parts in order.
 struct Parts {
   int64_t count, rows;
 
@@ -168,7 +168,7 @@ void Shape(ShapeContext& ctx) {
 
 Op WithAttrs(std::string type) {
   Op op(std::move(type));
-  op.Attr(IntAttr("axis", -1), "the first axis of what is normalized together")
+  op.Attr(IntAttr("axis", -1), "the first of the axes that are normalized together")
       .Attr(FloatAttr("epsilon", 1e-5), "added to the variance");
   return op;
 }
@@ -195,8 +195,7 @@ const bool kLayerNorm =
         .Grad([](GradContext& g) {
           for (const char* name : {"mean", "inv_std"}) {
             OPSTEP_CHECK(g.op().Outputs(name).empty() || g.OutGrad(name).empty(),
-                         "no gradient flows through ", name,
-                         ": compute it with an op of its own for that");
+                         "no gradient flows through ", name, ": compute it with a separate op");
           }
           g.EmitGrad("layer_norm_grad", {"X", "scale"}, {}, {"out"}, {"X", "scale", "bias"});
         })
@@ -219,7 +218,7 @@ unit = (X - m) * inv * scale
 // As RunGrad, in other ops.
 void SecondGradient(GradContext& g) {
   const Term x = In(g, "X"), scale = In(g, "scale"), dout = In(g, "dout");
-  // Run for the shape of its mean, to which things are summed up.
+  // Run for the shape of its mean, the target shape of sums.
   const Term row(g.Fresh(Cat(g.op().desc().name(), ".mean")));
   g.Emit("layer_norm", {{"X", g.op().Inputs("X")}, {"scale", g.op().Inputs("scale")}},
          {{"out", {g.Fresh(Cat(g.op().desc().name(), ".out"))}}, {"mean", {row.Emit(g)}}},

@@ -83,7 +83,7 @@ void RunGrad(KernelContext& ctx) {
         inner[i] = d[i] * x[i] * power / bases[i];
         dx[i] = d[i] * power;
       }
-      // A channel counts for those whose neighbour it is.
+      // A channel counts for its neighbours.
       for (int64_t c = 0; c < s.channels; ++c) {
         const int64_t last = std::min(s.channels - 1, c + s.before);
         for (int64_t other = std::max<int64_t>(0, c - s.after); other <= last; ++other) {
@@ -98,7 +98,8 @@ void RunGrad(KernelContext& ctx) {
 
 Op WithAttrs(std::string type) {
   Op op(std::move(type));
-  op.Required("size", AttrType::kInt, "how many channels are neighbours, the channel itself too")
+  op.Required("size", AttrType::kInt,
+              "the number of neighbouring channels, including the channel itself")
       .Attr(FloatAttr("alpha", 1e-4), "factor of the mean square")
       .Attr(FloatAttr("beta", 0.75), "exponent")
       .Attr(FloatAttr("bias", 1.0), "added to the mean square");

@@ -52,8 +52,8 @@ PoolShape Analyse(const PrepareContext& ctx) {
   return shape;
 }
 
-// Where the largest element of each window of a row is, as a distance from the place of the
-// window's first tap: the first one, kNowhere when all taps lie outside.
+// The place of the largest element in each window of a row, as a distance from the window's first
+// tap: the first of equal ones, kNowhere when all taps lie outside.
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::min();
 
 template <typename T>
@@ -140,7 +140,7 @@ const bool kMaxPool =
         .Doc("The largest element in each place of a window that slides over X.")
         .In("X", "[N, C, ...] with 1 to 3 spatial dimensions", kFloats)
         .Out("out", "[N, C, ...]", kFloats)
-        .Out("indices", "where in X, taken as one row, each of them stands: the first if several",
+        .Out("indices", "the index of each in the flattened X; the first of equal ones",
              DTypeSet(DType::kInt64))
         .Optional()
         .Shape([](ShapeContext& ctx) {

@@ -1,6 +1,6 @@
-// What kernels need of oneDNN: engine, formats, primitives and reordered tensors.
-// Primitives are made for one thread when a plan is compiled, and hold nothing that a run
-// changes: several threads may run one at the same time.
+// oneDNN for kernels: engine, formats, primitives and reordered tensors.
+// Primitives are made for one thread when a plan is compiled, and hold no state of a run: several
+// threads may run one at the same time.
 #pragma once
 
 #include <dnnl.hpp>
@@ -20,7 +20,7 @@ DnnlDesc RowMajor(const DnnlDims& dims, const DnnlDims& strides);
 // The format that suits the primitive best.
 DnnlDesc AnyFormat(const DnnlDims& dims);
 
-// Attributes of every primitive: memory that it needs while it runs comes from us.
+// Attributes of every primitive: we provide its working memory.
 const dnnl::primitive_attr& DnnlAttr();
 
 class DnnlPrimitive {

@@ -1,6 +1,6 @@
 // Normalization of [N, C, ...] with a scale and a bias for each channel.
-// A plane is one channel of one image; planes that share a mean and a variance are a set: those
-// of a channel, of an image's group of channels, or each by itself.
+// A plane is one channel of one image; planes that share a mean and a variance are a set: the
+// planes of a channel, of an image's group of channels, or each plane alone.
 #pragma once
 
 #include <cmath>
@@ -66,7 +66,7 @@ OPSTEP_INLINE void NormalizeSet(const PlaneSets& s, int64_t set, const T* x, T m
   }
 }
 
-// What gradients are made of, for each plane: sum(d) and sum(d * normalized x).
+// The sums for gradients, for each plane: sum(d) and sum(d * normalized x).
 template <typename T>
 struct PlaneSums {
   T* d;

@@ -10,7 +10,7 @@
 namespace opstep {
 
 struct PoolShape {
-  // A tap along the last dimension: the places where it lies inside, and what it sees at the first.
+  // A tap along the last dimension: the places where it lies inside, and its element at the first.
   struct Column {
     Places at;
     int64_t x = 0;
@@ -19,7 +19,7 @@ struct PoolShape {
   int64_t planes = 0;
   Window window;
   std::vector<Column> columns;
-  // What a plane costs, for threads.
+  // The cost of a plane, for threads.
   int64_t cost() const { return window.out_size() * window.taps(); }
 };
 
@@ -85,8 +85,8 @@ OPSTEP_INLINE void ForEachTap(const PoolShape& s, int64_t i, int64_t j, F&& f) {
   }
 }
 
-// How many taps of the window at each place of a dimension count: those in the input, or with
-// `padding` those in its padding too.
+// The number of counted taps of the window at each place of a dimension: those in the input, with
+// `padding` also those in its padding.
 inline std::vector<int64_t> CountTaps(const Window& w, int dim, bool padding) {
   std::vector<int64_t> counts(w.out[dim]);
   const int64_t low = padding ? -w.begin[dim] : 0;

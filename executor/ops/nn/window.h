@@ -1,5 +1,5 @@
 // A window that slides over the last dimensions of [N, C, ...], for convolution and pooling.
-// Always three spatial dimensions; those in front that a tensor has not are of size 1.
+// Always three spatial dimensions; missing leading ones have size 1.
 #pragma once
 
 #include <algorithm>
@@ -98,7 +98,7 @@ inline Window MakeWindow(const OpView& op, const Dims& x, const std::vector<int6
                    " does not fit into its size of ", w.in[at], " with ", w.begin[at] + w.end[at],
                    " of padding");
       w.out[at] = (ceil ? room + stride - 1 : room) / stride + 1;
-      // A window that would begin behind the input is none.
+      // A window that would begin after the input does not count.
       if (ceil && (w.out[at] - 1) * stride >= w.in[at] + w.begin[at]) --w.out[at];
     }
   }
@@ -121,8 +121,8 @@ inline Op& WindowAttrs(Op& op) {
             "padding at the end or the beginning; VALID: no padding");
 }
 
-// For oracles: from X, the kernel's sizes k and ceil the lists s, d, begin, end and out, and
-// at(P, t, fill): what tap t of each window sees.
+// For oracles: from X, the kernel's sizes k and ceil the lists s, d, begin, end and out, and at(P,
+// t, fill): the element at tap t of each window.
 inline constexpr std::string_view kWindowOracle = R"(
 r = len(k)
 size = X.shape[2:]

@@ -25,7 +25,7 @@ struct AdamBody {
     const T rest1 = static_cast<T>(1 - options.beta1);
     const T rest2 = static_cast<T>(1 - options.beta2);
     const T epsilon = static_cast<T>(options.epsilon);
-    // The moments start at 0; this takes away how that draws them towards 0.
+    // The moments start at 0; this removes the resulting bias towards 0.
     const T scale1 = static_cast<T>(rate / (1 - std::pow(options.beta1, step)));
     const T scale2 = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
     const T decay = static_cast<T>(kDecoupled ? rate * options.decay : options.decay);
@@ -66,7 +66,7 @@ Kernel PrepareAdam(const PrepareContext& ctx) {
   });
 }
 
-// Without its doc, default of the weight decay and oracle.
+// Without the doc, the default of the weight decay and the oracle.
 template <bool kDecoupled>
 Op AdamOp(std::string type) {
   Op op(std::move(type));

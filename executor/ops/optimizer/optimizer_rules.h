@@ -7,8 +7,8 @@
 
 namespace opstep {
 
-// Inputs 1 … n_like are like the parameter (input 0), the one behind them is the learning rate;
-// the outputs are the parameter and its states.
+// Inputs 1 … n_like are like the parameter (input 0), the next one is the learning rate; the
+// outputs are the parameter and its states.
 inline void OptimizerShape(ShapeContext& ctx, int n_like,
                            std::initializer_list<std::string_view> names) {
   const VarType& param = ctx.in(0);

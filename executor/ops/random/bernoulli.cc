@@ -1,4 +1,4 @@
-// bernoulli: 1 with the probability that each element of X names, else 0.
+// bernoulli: 1 with the probability given by each element of X, else 0.
 #include <string>
 
 #include "ops/lib/dispatch.h"
@@ -32,7 +32,7 @@ struct Body {
 
 const bool kBernoulli =
     Op("bernoulli")
-        .Doc("1 with the probability that each element of X names, else 0.")
+        .Doc("1 with the probability given by each element of X, else 0.")
         .In("X", "probabilities", kFloats)
         .In("count", kCountDoc, DTypeSet(DType::kInt64))
         .Optional()

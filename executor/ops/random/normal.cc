@@ -31,8 +31,7 @@ double Horner(const double (&c)[8], double x) {
   return p;
 }
 
-// The number below which a share u of a standard normal distribution lies: Wichura's AS 241
-// (PPND16).
+// The quantile u of a standard normal distribution: Wichura's AS 241 (PPND16).
 double NormalQuantile(double u) {
   static constexpr double kA[8] = {3.3871328727963666080e0, 1.3314166789178437745e2,
                                    1.9715909503065514427e3, 1.3731693765509461125e4,

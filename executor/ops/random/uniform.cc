@@ -19,7 +19,7 @@ struct State {
   double last;
 };
 
-// The number next to x, downwards.
+// The next smaller number than x.
 template <typename T>
 T Below(T x) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -1,4 +1,4 @@
-// How the executor opens readers that are written in the language above it.
+// How the executor opens readers that are written in the calling language.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,7 @@
 
 namespace opstep {
 
-// How to open a reader that the language above has, by the number that it was given there. The
-// bindings set it.
+// Opens a reader of the calling language by its number there. The bindings set it.
 void SetForeignReaders(std::shared_ptr<Source> (*open)(int64_t number));
 
 }  // namespace opstep

@@ -5,8 +5,8 @@
 namespace opstep {
 namespace {
 
-// What a block gives for each record of another source. The block runs apart from the program, so
-// that a reader that reads ahead can run it on its thread.
+// The results of a block for each record of another source. The block runs separately from the
+// program, so that a prefetching reader can run it on its thread.
 class MapSource final : public Source {
  public:
   MapSource(std::shared_ptr<Source> from, std::shared_ptr<DetachedBlock> block,

@@ -24,7 +24,7 @@ const bool kReadCsv =
         .Required("paths", AttrType::kStrings, "the files")
         .Attr(StringsAttr("fields", {}),
               "a name, a type (float32) and the columns of each: 'x=a,b,c', 'label:int64', "
-              "'y:float32[2, 2]=p,q,r,s'; one column alone gives [] unless sizes are said; when "
+              "'y:float32[2, 2]=p,q,r,s'; a single column gives [] unless sizes are given; when "
               "empty, each column of the first file is one")
         .Attr(StringAttr("delimiter", ","), "the character between two values")
         .Out("out", "the reader", kEvery)

@@ -1,4 +1,4 @@
-// read_python: a reader of what Python code gives.
+// read_python: a reader of records from Python code.
 #include "ops/readers/foreign_reader.h"
 #include "ops/readers/reader.h"
 
@@ -10,8 +10,8 @@ std::shared_ptr<Source> (*open_foreign)(int64_t number) = nullptr;
 const bool kReadPython =
     Op("read_python")
         .Doc(
-            "Makes a reader of what Python code gives, in the process that made the program. In "
-            "another process it has to be replaced by one of files.")
+            "Makes a reader of records from Python code, in the process that made the program. In "
+            "another process, replace it by a reader of files.")
         .Required("number", AttrType::kInt, "which of the process's readers")
         .Out("out", "the reader", kEvery)
         .Reader()

@@ -18,7 +18,7 @@ inline std::shared_ptr<Source> ReaderOf(const Tensor& slot) {
   return {slot.owner, static_cast<Source*>(slot.data)};
 }
 
-// For a reader made of it: two of them would read from it at the same time.
+// For a reader made from it: two of them would read from it at the same time.
 inline std::shared_ptr<Source> TakeReader(KernelContext& ctx) {
   std::shared_ptr<Source> source = ReaderOf(ctx.in(0));
   Tensor& slot = const_cast<Tensor&>(ctx.in(0));

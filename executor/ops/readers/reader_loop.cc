@@ -1,4 +1,4 @@
-// reader_loop: runs a block for each record of a reader, and goes on where it was interrupted.
+// reader_loop: runs a block for each record of a reader, and continues where it was interrupted.
 #include "data/waiting.h"
 #include "ops/lib/block_shape.h"
 #include "ops/readers/reader.h"
@@ -13,7 +13,7 @@ struct State {
   int stop;  // among the inputs, or -1
 };
 
-// What the loop holds while it runs, whatever ends it.
+// State held while the loop runs; released at any end.
 class Holding {
  public:
   explicit Holding(KernelContext& ctx, int n_values) : ctx_(ctx), n_values_(n_values) {
@@ -24,7 +24,7 @@ class Holding {
   ~Holding() {
     SetWaitPoll(before_);
     ctx_.runner().HoldInterrupts(false);
-    // The last batch's memory goes.
+    // Releases the last batch's memory.
     for (int i = 0; i < n_values_; ++i) {
       ctx_.out(i).data = nullptr;
       ctx_.out(i).owner = nullptr;
@@ -62,11 +62,11 @@ void Run(KernelContext& ctx) {
   Tensor& kept = ctx.out(s.n_values);
   Tensor& total = ctx.out(s.n_values + 1);
   if (total) *total.as<int64_t>() = s.steps >= 0 ? s.steps : reader->size();
-  // A loop that was interrupted goes on with the record behind the last one that it finished.
+  // An interrupted loop continues with the record after the last finished one.
   const Holding holding(ctx, s.n_values);
   if (ctx.in(1)) {
     step = *ctx.in(1).as<int64_t>();
-    OPSTEP_CHECK(step >= 0, "step is ", step, ": so many iterations cannot be done already");
+    OPSTEP_CHECK(step >= 0, "step is ", step, ": it must be 0 or more");
     reader->Skip(static_cast<uint64_t>(step));
   }
   Tensor count = Tensor::Allocate({DType::kInt64, {}});
@@ -94,7 +94,7 @@ void Run(KernelContext& ctx) {
     if (s.stop >= 0 && Stops(ctx.in(s.stop))) break;
     ctx.runner().Poll();
   }
-  // The next run of the program begins anew.
+  // The next run of the program starts from the beginning.
   if (kept) *kept.as<int64_t>() = 0;
   if (total) *total.as<int64_t>() = step;
   ctx.runner().Poll();
@@ -122,8 +122,8 @@ void Shape(ShapeContext& ctx) {
 const bool kReaderLoop =
     Op("reader_loop")
         .Doc(
-            "Runs a block for each record that a reader gives. A loop that was interrupted goes on "
-            "behind the last iteration that was finished.")
+            "Runs a block for each record that a reader gives. An interrupted loop continues after "
+            "the last finished iteration.")
         .In("reader", "gives the records", kEvery)
         .Reader()
         .In("step", "how many iterations are done already", DTypeSet(DType::kInt64))
@@ -137,7 +137,7 @@ const bool kReaderLoop =
         .OfBlock("block")
         .Required("block", AttrType::kBlock, "the ops of one iteration")
         .Attr(IntAttr("steps", -1), "how many iterations; -1 until the reader ends")
-        .Attr(StringsAttr("shown", {}), "variables that tell how the loop is doing, for people")
+        .Attr(StringsAttr("shown", {}), "variables that show people the loop's progress")
         .Out("values", "handed to the block: the values of a record, the number of the iteration",
              kEvery)
         .Variadic()

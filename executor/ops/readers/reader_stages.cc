@@ -1,5 +1,5 @@
-// batch_reader, shuffle_reader, repeat_reader and prefetch_reader: readers made of readers.
-// Each takes over the one that it reads from.
+// batch_reader, shuffle_reader, repeat_reader and prefetch_reader: readers made from readers.
+// Each takes over its source.
 #include "data/stages.h"
 #include "ops/readers/reader.h"
 
@@ -43,8 +43,8 @@ struct Shuffle {
 const bool kShuffleReader =
     Op("shuffle_reader")
         .Doc(
-            "Gives records in an order that is drawn: each from the records in a buffer. Another "
-            "one in each pass, the same ones in each run.")
+            "Gives records in a random order: each is drawn from the records in a buffer. The "
+            "order differs in each pass and is the same in each run.")
         .In("reader", "gives the records", kEvery)
         .Reader()
         .Required("buffer", AttrType::kInt, "how many records are drawn from")
@@ -74,7 +74,7 @@ const bool kRepeatReader = Op("repeat_reader")
                                .Doc("Goes through the records several times, as one pass.")
                                .In("reader", "gives the records of a pass", kEvery)
                                .Reader()
-                               .Attr(IntAttr("times", 0), "how often; 0 for ever")
+                               .Attr(IntAttr("times", 0), "how often; 0: forever")
                                .Out("out", "gives the records of all passes", kEvery)
                                .Reader()
                                .SideEffect()
@@ -87,7 +87,7 @@ const bool kRepeatReader = Op("repeat_reader")
 
 const bool kPrefetchReader =
     Op("prefetch_reader")
-        .Doc("Reads ahead on a thread of its own while the program computes.")
+        .Doc("Reads ahead on a separate thread while the program computes.")
         .In("reader", "gives the records", kEvery)
         .Reader()
         .Attr(IntAttr("depth", 2), "how many records may wait")

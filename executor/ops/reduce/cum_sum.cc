@@ -1,4 +1,4 @@
-// cum_sum: each element plus all that come before it along an axis.
+// cum_sum: each element plus all before it along an axis.
 #include "ops/lib/axis_rows.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/numeric.h"
@@ -56,7 +56,7 @@ const bool kCumSum =
           return DispatchNumbers(
               ctx.in(0).dtype, [&](auto t) { return WithState(Best<Body<decltype(t)>>(), state); });
         })
-        // An element has a part in the sums after it: the gradient is the sum from the other end.
+        // An element is part of the sums after it: the gradient is the sum from the other end.
         .Grad([](GradContext& g) {
           const OpView& op = g.op();
           g.Emit(op.type(), {{"X", {g.OutGrad("out")}}}, {{"out", {g.InGrad("X")}}},

@@ -48,7 +48,7 @@ inline void ReduceShape(ShapeContext& ctx) {
 struct ReduceState {
   // Operand: the output over the shape of X.
   LoopNest<1> nest;
-  // How many elements are reduced to one.
+  // The number of elements that are reduced to one.
   int64_t count = 0;
 };
 
@@ -99,7 +99,7 @@ Kernel PrepareReduce(const PrepareContext& ctx) {
   });
 }
 
-// What all reductions have in common.
+// Shared by all reductions.
 inline Op ReduceOp(std::string type, std::string doc, std::string out_doc, DTypeSet dtypes) {
   Op op(std::move(type));
   op.Doc(std::move(doc))

@@ -38,7 +38,7 @@ Kernel PrepareReduceMap(const PrepareContext& ctx) {
   });
 }
 
-// Gradients in which each element of X stands alone: dX = G::Do(x, out, dout). G has kNeedsX and
+// Gradients in which each element of X is independent: dX = G::Do(x, out, dout). G has kNeedsX and
 // kNeedsOut.
 template <typename G, typename T, bool kAlong>
 struct ReduceMapGradBody {

@@ -111,7 +111,8 @@ const bool kReduceSumSquareGrad = RegisterReduceMapGrad<SumSquareGrad>(
       FormulaGradient(g, {{"dX", SpreadBack(g, In(g, "dout"), x) * Scaled(x, 2)}}, {"X", "dout"});
     });
 const bool kReduceL2Grad = RegisterReduceMapGrad<L2Grad>(
-    "reduce_l2_grad", "Gradient of reduce_l2: dout * X / out; 0 where out is.", [](GradContext& g) {
+    "reduce_l2_grad", "Gradient of reduce_l2: dout * X / out; 0 where out is 0.",
+    [](GradContext& g) {
       const Term x = In(g, "X"), out = In(g, "out");
       // 1 where out is not 0, so that nothing is divided by 0 where it is.
       const Term one = Filled(out, 1), some = WherePositive(out, one);

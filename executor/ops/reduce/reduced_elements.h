@@ -1,4 +1,4 @@
-// Loops over the output of a reduction and, for each element, over what was reduced to it.
+// Loops over the output of a reduction and, for each element, over the inputs reduced to it.
 #pragma once
 
 #include <algorithm>

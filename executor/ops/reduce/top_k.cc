@@ -14,7 +14,7 @@ struct State {
   bool sorted = true;
 };
 
-// A heap over n places that lie `step` apart: the one that comes after all others is on top.
+// A heap over n places that lie `step` apart, with the last in order on top.
 template <typename Before>
 void SiftDown(int64_t* heap, int64_t step, int64_t at, int64_t n, Before before) {
   while (true) {
@@ -40,7 +40,7 @@ void SortHeap(int64_t* heap, int64_t step, int64_t n, Before before) {
   }
 }
 
-// Needs no memory of its own: the best k so far are a heap in the row of indices.
+// Needs no extra memory: the best k so far are a heap in the row of indices.
 template <bool kLargest, typename T>
 void Run(KernelContext& ctx) {
   const auto& [rows, k, sorted] = ctx.state<State>();
@@ -120,8 +120,7 @@ const bool kTopK =
         .Required("k", AttrType::kInt, "how many")
         .Attr(IntAttr("axis", -1), "the axis, negative from the end")
         .Attr(BoolAttr("largest", true), "the largest ones; else the smallest")
-        .Attr(BoolAttr("sorted", true),
-              "the best first; else in the order in which they stand in X")
+        .Attr(BoolAttr("sorted", true), "the best first; else in the order of X")
         .Out("values", "as X, with size k in the axis", kNumbers)
         .Out("indices", "their places along the axis", DTypeSet(DType::kInt64))
         .Shape(Shape)

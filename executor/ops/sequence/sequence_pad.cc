@@ -96,7 +96,7 @@ const bool kSequencePad =
         .In("offsets", "[sequences + 1]: where each begins, and the number of rows", kOffsets)
         .In("steps", "[steps, …]: says how many steps out has; its values are not read", kEvery)
         .ShapeOnly()
-        .Attr(FloatAttr("pad_value", 0.0), "what stands where a sequence has ended")
+        .Attr(FloatAttr("pad_value", 0.0), "the value after the end of a sequence")
         .Out("out", "[steps, sequences, …]", kEvery)
         .Shape(PadShape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {
@@ -130,7 +130,7 @@ out
 
 const bool kSequenceUnpad =
     Op("sequence_unpad")
-        .Doc("The ragged tensor that sequence_pad was given: its padding is left out.")
+        .Doc("The inverse of sequence_pad: a ragged tensor without the padding.")
         .In("X", "[steps, sequences, …]", kEvery)
         .In("offsets", "[sequences + 1]: where each sequence begins, and the number of rows",
             kOffsets)

@@ -30,7 +30,7 @@ State MakeState(const PrepareContext& ctx) {
   return {PoolOf(ctx.op()), ProductOf(x, 1, x.rank()), ctx.op().Float("pad_value")};
 }
 
-// What the sum of `count` rows is multiplied by.
+// The factor of the sum of `count` rows.
 template <typename T>
 T ScaleOf(Pool pool, int64_t count) {
   if (pool == Pool::kMean) return T(1) / static_cast<T>(count);
@@ -133,7 +133,7 @@ Op& WithAttrs(Op& op) {
           "pool", AttrType::kString,
           "sum, mean, sqrt (the sum divided by the root of the number of rows), max, first or "
           "last")
-      .Attr(FloatAttr("pad_value", 0.0), "what an empty sequence gives");
+      .Attr(FloatAttr("pad_value", 0.0), "the result of an empty sequence");
 }
 
 const bool kSequencePool =
@@ -183,12 +183,12 @@ np.stack(parts) if parts else np.empty((0, *X.shape[1:]), X.dtype)
         .Register();
 
 const bool kSequencePoolGrad =
-    WithAttrs(
-        Op("sequence_pool_grad")
-            .Doc("Gradient of sequence_pool: dout to the rows that each sequence's row is of.")
-            .In("X", "of the forward op", kFloats)
-            .In("offsets", "of the forward op", kOffsets)
-            .In("dout", "gradient of out", kFloats))
+    WithAttrs(Op("sequence_pool_grad")
+                  .Doc("Gradient of sequence_pool: dout to the rows that each sequence's row was "
+                       "computed from.")
+                  .In("X", "of the forward op", kFloats)
+                  .In("offsets", "of the forward op", kOffsets)
+                  .In("dout", "gradient of out", kFloats))
         .Out("dX", "gradient of X", kFloats)
         .Shape(OutLikeInput<0>)
         .Prepare([](const PrepareContext& ctx) -> Kernel {

@@ -5,7 +5,7 @@
 namespace opstep {
 namespace {
 
-// The state is the number of elements of a row; each of them is a softmax of its own.
+// The state is the number of elements of a row; each has a separate softmax.
 
 template <typename T>
 void Run(KernelContext& ctx) {

@@ -9,7 +9,7 @@ namespace opstep {
 
 inline constexpr DTypeSet kOffsets(DType::kInt64);
 
-// How many sequences there are, or -1.
+// The number of sequences, or -1.
 inline int64_t SequenceCount(const Dims& offsets) {
   OPSTEP_CHECK(offsets.rank() == 1 && offsets[0] != 0, "offsets is ", offsets.ToString(),
                ": it must be [sequences + 1]");
@@ -33,7 +33,7 @@ inline Dims WithFirst(Dims first, const Dims& x, int replaced) {
        ": offsets must begin with 0, never fall, and end with the number of rows, ", rows);
 }
 
-// Calls f(sequence, its first row, the row after its last one). What offsets say is data: nothing
+// Calls f(sequence, its first row, the row after its last one). Offsets are untrusted data: nothing
 // outside the rows is ever touched.
 template <typename F>
 OPSTEP_INLINE void ForEachSequence(const Tensor& offsets, int64_t rows, F&& f) {

@@ -5,7 +5,7 @@
 namespace opstep {
 namespace {
 
-// From X to the larger shape: X stands still along the axes that are spread.
+// From X to the larger shape: X does not advance along the spread axes.
 StridedLoop ExpandLoop(const Dims& x, const Dims& out) {
   const Strides from = DenseStrides(x), to = DenseStrides(out);
   const int added = out.rank() - x.rank();

@@ -16,7 +16,7 @@ Mode ModeOf(const OpView& op) {
   return Mode::kWrap;
 }
 
-// What is added in front of and behind each axis; less than 0 cuts off.
+// The numbers of elements to add before and after each axis; negative ones are cut off.
 struct Margins {
   std::array<int64_t, Dims::kMaxRank> before{}, after{};
 };
@@ -44,7 +44,7 @@ Margins MarginsOf(const OpView& op, const Dims& x) {
 
 // For each index along an axis of out the index in X, or -1.
 std::vector<int64_t> Sources(Mode mode, int64_t size, int64_t before, int64_t after) {
-  // What is cut off is gone before anything is added.
+  // Cut elements are removed before margins are added.
   const int64_t first = std::max<int64_t>(0, -before);
   const int64_t left = size - first - std::max<int64_t>(0, -after);
   std::vector<int64_t> sources;
@@ -69,7 +69,7 @@ std::vector<int64_t> Sources(Mode mode, int64_t size, int64_t before, int64_t af
   return sources;
 }
 
-// Elements that lie side by side in X as well, or from -1: the constant.
+// Elements that are also adjacent in X; or, from -1, the constant.
 struct Segment {
   int64_t from = 0, size = 0;
 };
@@ -213,7 +213,7 @@ const bool kPad =
               "what the margins hold: constant, reflect (mirrored at the outermost elements), edge "
               "(the outermost elements) or wrap (the elements from the other end)")
         .Attr(FloatAttr("constant_value", 0.0), "for the mode constant")
-        .Attr(IntsAttr("axes", {}), "the axes that pads means; none means all")
+        .Attr(IntsAttr("axes", {}), "the axes that pads applies to; none means all")
         .Out("out", "X with its margins", kEvery)
         .Shape(Shape)
         .Prepare([](const PrepareContext& ctx) -> Kernel {

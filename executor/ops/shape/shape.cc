@@ -1,5 +1,5 @@
 // shape and size: the sizes of a tensor, and its number of elements, as numbers.
-// A plan knows all shapes, so the kernels only write down what they were told.
+// A plan knows all shapes, so the kernels only copy them.
 #include <algorithm>
 #include <limits>
 

@@ -10,7 +10,7 @@ struct Range {
   int64_t start = 0, step = 1, size = 0;
 };
 
-// As Python's slices: negative ends count from the end, and what lies outside is cut off.
+// As Python's slices: negative ends count from the end, and indices outside are cut off.
 Range RangeOf(int64_t start, int64_t end, int64_t step, int64_t size) {
   if (size < 0) return {0, step, -1};
   start += start < 0 ? size : 0;
@@ -80,7 +80,7 @@ const bool kSlice =
         .Required("starts", AttrType::kInts, "first index for each axis; negative from the end")
         .Required("ends", AttrType::kInts,
                   "the indices stop before it; negative from the end, cut off at X's size")
-        .Attr(IntsAttr("axes", {}), "the axes that are meant; none means the first ones")
+        .Attr(IntsAttr("axes", {}), "the axes to slice; none means the first ones")
         .Attr(IntsAttr("steps", {}), "the steps, not 0; negative ones go backwards; none means 1")
         .Out("out", "the part", kEvery)
         .Shape([](ShapeContext& ctx) {

@@ -67,7 +67,7 @@ void RunGrad(KernelContext& ctx) {
     if (const Tensor& dout = ctx.in(1 + i)) {
       CopyAlong(loops[i], dout.as<U>(), dx);
     } else {
-      // Nobody used that part: a zero is spread over it.
+      // Unused part: a zero is spread over it.
       StridedLoop zeros = loops[i];
       for (int d = 0; d < zeros.rank; ++d) zeros.axes[d].from = 0;
       const U zero = 0;

@@ -1,4 +1,4 @@
-// squeeze, unsqueeze and flatten: axes of size 1 taken out or put in, and all axes made two.
+// squeeze, unsqueeze and flatten: remove or insert axes of size 1, or turn all axes into two.
 // The elements stay as they are.
 #include "ops/grad/same_elements_grad.h"
 #include "ops/grad/terms.h"

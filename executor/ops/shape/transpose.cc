@@ -6,7 +6,7 @@
 namespace opstep {
 namespace {
 
-// Output axis i is axis perm[i] of X; without perm the axes are turned round.
+// Output axis i is axis perm[i] of X; without perm the axes are reversed.
 std::vector<int> Perm(const OpView& op, const Dims& x) {
   const std::vector<int64_t> given = op.Ints("perm");
   std::vector<int> perm;
@@ -25,12 +25,12 @@ std::vector<int> Perm(const OpView& op, const Dims& x) {
   return perm;
 }
 
-// Rows of out are columns of X: both are walked in small tiles, so that neither side jumps through
-// memory.
+// Rows of out are columns of X: both are walked in small tiles, so that neither side jumps far
+// through memory.
 struct State {
   // Operands X and out, over the axes that are not in a tile.
   LoopNest<2> nest;
-  // The axis along which X lies together, and the one along which out does.
+  // The axis along which X is contiguous, and the one along which out is.
   int64_t rows = 1, row_step = 0;  // in out
   int64_t cols = 1, col_step = 0;  // in X
 };
@@ -51,7 +51,7 @@ State Analyse(const Dims& x, const std::vector<int>& perm) {
     stride[i] = dense;
     dense *= x[i];
   }
-  // Axes that lie together on both sides are one.
+  // Axes that are contiguous on both sides are joined.
   std::vector<Axis> axes;
   for (int axis : perm) {
     if (x[axis] == 1) continue;
@@ -133,8 +133,7 @@ const bool kTranspose =
     Op("transpose")
         .Doc("The tensor with its axes in another order.")
         .In("X", "any shape", kEvery)
-        .Attr(IntsAttr("perm", {}),
-              "axis i of out is axis perm[i] of X; none turns the order round")
+        .Attr(IntsAttr("perm", {}), "axis i of out is axis perm[i] of X; none reverses the order")
         .Out("out", "the elements of X", kEvery)
         .Shape([](ShapeContext& ctx) {
           const Dims& x = ctx.in(0).dims;

@@ -1,4 +1,4 @@
-// What all files of the bindings share: the functions that bind them, and conversions.
+// Shared by all files of the bindings: the functions that bind them, and conversions.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -37,7 +37,7 @@ void BindValues(py::module_& m);
 void BindHook(py::module_& m);
 void BindDebug(py::module_& m);
 
-// errors.cc: the interpreter is going away, so nobody may ask for the GIL any more.
+// errors.cc: the interpreter is ending, so no thread may ask for the GIL any more.
 bool Finalizing();
 
 // errors.cc: is it a Ctrl-C, or sys.exit(), that ends the run? Needs the GIL.
@@ -49,8 +49,8 @@ bool IsInterruption(const py::error_already_set& error);
 // Needs the GIL.
 void KeepCause(std::string sentence, py::object cause);
 
-// errors.cc: gives up the GIL while it lives. A daemon thread whose run outlasts the interpreter
-// sleeps here until the process ends: Python would end the thread amid our stack, which aborts.
+// errors.cc: releases the GIL while it lives. A daemon thread whose run outlasts the interpreter
+// sleeps here until the process ends: Python would end the thread inside our stack, which aborts.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -63,14 +63,14 @@ class WithoutGil {
 
 // tensor.cc: NumPy and our tensors share memory where the layout allows.
 //
-// The tensor borrows the array's memory, or that of `keep`, which gets a contiguous copy when one
-// is needed.
+// The tensor borrows the array's memory, or that of `keep`, which gets a contiguous copy if
+// necessary.
 Tensor BorrowArray(const py::array& array, std::vector<py::object>& keep, const std::string& what);
-// With memory of its own.
+// With its own memory.
 Tensor CopyArray(const py::array& array, const std::string& what);
 // The array keeps the tensor's owner alive; a tensor without owner is copied.
 py::array ToArray(const Tensor& tensor);
-// That of bfloat16 is in a package of its own, ml_dtypes; without it this is an error.
+// bfloat16 is in the separate package ml_dtypes; without it this is an error.
 py::dtype NumpyType(DType dtype);
 
 // attrs.cc
@@ -90,17 +90,17 @@ std::vector<SourceFrame> UserStack();
 std::vector<py::object> UserFrames();
 // The same as indexes of the program's frames.
 void SetUserStack(Program& program, proto::OpDesc& op);
-// calls.cc: that stack, with its calls and visits, and what Python's names hold there now.
+// calls.cc: that stack, with its calls and visits, and the current values of Python's names there.
 void SetMadeBy(Program& program, proto::OpDesc& op);
-// What those names hold before the program runs, if it has changed since.
+// The values of those names before the program runs, if they have changed since.
 void NoteNames(Program& program);
 // A number that is the same whenever those frames are at the same places of their code.
 uint64_t UserStackNumber();
 // " (train.py:41)", for the end of error sentences.
 std::string UserPlace();
 
-// tracing.cc: what the op of imperative mode that runs on this thread calls a value of Python's;
-// false when it does not use it.
+// tracing.cc: the name of a Python value in the op of imperative mode that runs on this thread;
+// false when the op does not use it.
 bool NameInTrace(PyObject* value, uint32_t& program, std::string& name);
 
 }  // namespace opstep::python

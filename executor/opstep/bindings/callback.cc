@@ -1,4 +1,4 @@
-// Python code that is called from inside a run, and what becomes of its errors.
+// Python code that is called from inside a run, and its errors.
 #include "opstep/bindings/callback.h"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ namespace {
 }  // namespace
 
 WithGil::WithGil() {
-  // What is caught here is no error but the end of the thread.
+  // This catches the end of the thread, not an error.
   try {
     gil_.emplace();
   } catch (...) {

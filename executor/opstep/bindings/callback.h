@@ -8,13 +8,12 @@
 
 namespace opstep::python {
 
-// callback.cc: throws what Python code raised: a sentence of ours as it is, else "<who> raised
+// callback.cc: throws the exception of Python code: an error of opstep as it is, else "<who> raised
 // ValueError: … (train.py:12)". Ctrl-C ends the run. Needs the GIL.
 [[noreturn]] void ThrowFromPython(const char* who, py::error_already_set error);
 
-// callback.cc: the GIL while it lives, for a thread that may be in the midst of a run. When the
-// interpreter ends meanwhile, the thread sleeps until the process does: Python would end it amid
-// our stack.
+// callback.cc: the GIL while it lives, for a thread that may be inside a run. When the interpreter
+// ends meanwhile, the thread sleeps until the process ends: Python would end it inside our stack.
 class WithGil {
  public:
   WithGil();
@@ -27,7 +26,7 @@ class WithGil {
 // callback.cc: calls Python code that may run for a while, with the same care. Needs the GIL.
 py::object Invoke(const py::object& callable, const py::tuple& args);
 
-// Runs `call`, which uses Python's objects, from inside a run, on whatever thread that is.
+// Runs `call`, which uses Python's objects, from inside a run, on any thread.
 template <typename F>
 void CallPython(const char* who, F&& call) {
   OPSTEP_CHECK(!Finalizing(), "Python is ending");

@@ -1,4 +1,4 @@
-// The agent: the debugger's foot in this process.
+// The debug agent of this process.
 #include <pybind11/stl.h>
 
 #include "debug/agent.h"
@@ -8,7 +8,7 @@
 namespace opstep::python {
 namespace {
 
-// Called by the agent on a thread that stops, which has given up the GIL for its run.
+// Called by the agent on a thread that stops and has released the GIL for its run.
 std::vector<SourceFrame> ReadStack() {
   if (Finalizing()) return {};
   py::gil_scoped_acquire gil;
@@ -48,8 +48,9 @@ void BindDebug(py::module_& m) {
   m.def("debug_connect", &DebugConnect, py::call_guard<WithoutGil>());
   m.def("debug_disconnect", &DebugDisconnect, py::call_guard<WithoutGil>());
   m.def("debug_state", &DebugState, py::call_guard<WithoutGil>());
-  m.def("debug_tap_request", &DebugRequestTap, py::call_guard<WithoutGil>(),
-        "Has the server set a tap, the JSON of one in taps.toml, and returns its uid.");
+  m.def(
+      "debug_tap_request", &DebugRequestTap, py::call_guard<WithoutGil>(),
+      "Asks the server to set a tap, given as JSON like a tap in taps.toml, and returns its uid.");
   m.def("debug_tap_drop", &DebugDropTap, py::call_guard<WithoutGil>());
   m.def(
       "debug_taps",
@@ -85,7 +86,7 @@ void BindDebug(py::module_& m) {
         }
         return all;
       },
-      "The taps of this process, and what became of their records.");
+      "The taps of this process, and the counts of their records.");
   m.def("debug_forget_after_fork", [] {
     DebugForgetAfterFork();
     DoorbellForgetAfterFork();

@@ -14,11 +14,11 @@
 namespace opstep::python {
 namespace {
 
-// Only the main thread handles signals: no other one need wait for the GIL.
+// Only the main thread handles signals: no other thread need wait for the GIL.
 std::atomic<pthread_t> main_thread;
 
-// From the poll that saw the signal to the translator that raises it, on one thread.
-// Only ever a pointer: what is still here when Python ends may not be freed any more.
+// From the poll that saw the signal to the translator that raises it, on one thread. Only a
+// pointer: an object that is still here when Python ends must not be freed.
 thread_local py::error_already_set* pending = nullptr;
 
 void Keep(py::error_already_set error) {
@@ -26,7 +26,7 @@ void Keep(py::error_already_set error) {
   pending = new py::error_already_set(std::move(error));
 }
 
-// What made Python code inside a run fail, and the sentence that tells of it. A pointer for the
+// The exception of Python code inside a run, and the sentence that reports it. A pointer for the
 // same reason.
 struct Cause {
   std::string sentence;
@@ -90,7 +90,7 @@ bool Finalizing() {
 }
 
 WithoutGil::~WithoutGil() {
-  // The second way is for the interpreter that begins to end while the thread waits for the GIL.
+  // The second case: the interpreter begins to end while the thread waits for the GIL.
   if (!Finalizing()) {
     try {
       PyEval_RestoreThread(state_);

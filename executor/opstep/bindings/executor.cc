@@ -15,7 +15,7 @@
 namespace opstep::python {
 namespace {
 
-// A fetched reader. Its end may have to wait for a thread that waits for the GIL.
+// A fetched reader. Its destructor may have to wait for a thread that waits for the GIL.
 std::shared_ptr<Source> Reader(const Tensor& slot) {
   return {static_cast<Source*>(slot.data), [owner = slot.owner](Source*) mutable {
             if (Finalizing() || PyGILState_Check() == 0) return owner.reset();
@@ -62,7 +62,7 @@ py::list Run(Executor& executor, const std::shared_ptr<Program>& program, const 
 }
 
 // A program with fixed feeds and fetches. Remembers the latest plan, so that a call with the same
-// shapes looks nothing up.
+// shapes needs no lookup.
 class Callable {
  public:
   Callable(std::shared_ptr<Program> program, std::vector<std::string> feeds,

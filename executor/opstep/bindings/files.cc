@@ -30,7 +30,7 @@ void WriteArray(const std::string& path, const py::array& array) {
   WriteNpy(path, tensor);
 }
 
-// Not more than a limit that the caller can bear.
+// Reads no more than the caller's limit.
 py::bytes ReadBytes(const std::string& path, uint64_t limit) {
   std::string bytes;
   {
@@ -63,7 +63,7 @@ py::dict ReadTypes(const std::string& path) {
 
 using Wanted = std::map<std::string, std::pair<std::string, std::vector<int64_t>>>;
 
-// All of them or none: the scope changes only when everything was read.
+// Loads all or none: the scope changes only when everything was read.
 void ReadTensors(const std::string& path, Scope& scope, const Wanted& wanted) {
   const WithoutGil released;
   const SafetensorsFile file(path);

@@ -1,4 +1,4 @@
-// A hook that watches every op and counts, to show that being watched changes nothing.
+// A hook that watches every op and counts, to show that watching changes nothing.
 #include "runtime/hook.h"
 
 #include <atomic>

@@ -21,7 +21,7 @@ py::tuple FromType(const VarType& type) {
   return py::make_tuple(std::string(NameOf(type.dtype)), py::tuple(FromDims(type.dims)));
 }
 
-// Copies: the layer may keep or change them, and a plan's memory is used again.
+// Copies: the layer may keep or change them, and a plan reuses its memory.
 py::list Arrays(const std::vector<const Tensor*>& tensors) {
   py::list arrays;
   for (const Tensor* tensor : tensors) {
@@ -48,7 +48,7 @@ py::list Types(const std::vector<Tensor*>& tensors) {
   return types;
 }
 
-// The package has checked what the layer gave; None stands for zeros.
+// The package has checked the layer's results; None means zeros.
 void Take(const py::object& given, const std::vector<Tensor*>& tensors) {
   const auto results = py::cast<py::list>(given);
   OPSTEP_CHECK(results.size() == tensors.size(), "the layer gave ", results.size(), " results");

@@ -1,4 +1,4 @@
-// Loops over readers and what a program takes from outside, as `opstep run` shows and changes them.
+// Loops over readers and the outside data of a program, as `opstep run` shows and changes them.
 #include <pybind11/stl.h>
 
 #include <set>
@@ -22,7 +22,7 @@ const proto::OpDesc* WriterOf(const Program& program, const std::string& name) {
   return nullptr;
 }
 
-// The ops that bring the data of a reader, whatever is done with them on the way.
+// The ops that supply the data of a reader, through any processing on the way.
 void AddSources(const Program& program, const std::string& reader, std::vector<uint32_t>& found) {
   const proto::OpDesc* op = WriterOf(program, reader);
   if (op == nullptr) return;
@@ -67,8 +67,8 @@ std::vector<uint32_t> Sources(const Program& program) {
   return ids;
 }
 
-// "#3 save_0 (train.py:12)" for the first op that names a file or brings data from outside, but for
-// those in `known`; or "".
+// "#3 save_0 (train.py:12)" for the first op that names a file or brings data from outside and is
+// not in `known`; or "".
 std::string FileOp(const Program& program, const std::set<uint32_t>& known) {
   for (const proto::BlockDesc& block : program.desc().blocks()) {
     for (const proto::OpDesc& op : block.ops()) {

@@ -1,5 +1,4 @@
-// The registry as data: what opstep.ops, the tests over all ops and the documentation are made
-// from.
+// The registry as data: for opstep.ops, the tests over all ops and the documentation.
 #include <pybind11/stl.h>
 
 #include "ops/op.h"

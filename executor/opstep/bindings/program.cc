@@ -214,7 +214,7 @@ std::vector<std::string> OpNames(const Program& program) {
   return names;
 }
 
-// The first of the programs that one was made from, by their ids. Leaked.
+// The original program of a chain of derived programs, by id. Leaked.
 struct Lineages {
   std::mutex mutex;
   std::unordered_map<uint32_t, uint32_t> first;
@@ -247,8 +247,8 @@ std::shared_ptr<Program> FromDesc(proto::ProgramDesc desc, std::string name) {
   return program;
 }
 
-// The variables that a caller feeds, in the order in which they were declared. A ragged one stands
-// for its offsets and steps too.
+// The variables that a caller feeds, in the order in which they were declared. A ragged variable
+// includes its offsets and steps.
 std::vector<std::string> FeedNames(const Program& program) {
   std::vector<std::string> names;
   std::set<std::string> companions;
@@ -284,7 +284,7 @@ void SetLod(Program& program, int block, const std::string& name, const Levels& 
   }
 }
 
-// The offsets of those of the variables of block 0 that are ragged.
+// The offsets of the ragged variables of block 0.
 std::map<std::string, std::vector<std::string>> OffsetsOf(const Program& program,
                                                           const std::vector<std::string>& names) {
   std::map<std::string, std::vector<std::string>> found;
@@ -298,7 +298,7 @@ std::map<std::string, std::vector<std::string>> OffsetsOf(const Program& program
   return found;
 }
 
-// The variables that say whether something that is done once was done in a scope.
+// The variables that say whether work that is done once was done in a scope.
 std::vector<std::string> OnceFlags(const Program& program) {
   std::vector<std::string> names;
   for (const proto::BlockDesc& block : program.desc().blocks()) {
@@ -349,8 +349,8 @@ void BindProgram(py::module_& m) {
       .def("restore",
            [](P& p, const py::bytes& data) {
              proto::ProgramDesc desc;
-             OPSTEP_CHECK(desc.ParseFromString(std::string(data)), "this is no program");
-             // Frames that were met since then are known by their numbers.
+             OPSTEP_CHECK(desc.ParseFromString(std::string(data)), "this is not a program");
+             // Frames that were recorded since then are known by their numbers.
              if (desc.frames_size() < p.desc().frames_size()) {
                *desc.mutable_frames() = p.desc().frames();
                *desc.mutable_strings() = p.desc().strings();

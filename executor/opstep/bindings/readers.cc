@@ -1,4 +1,4 @@
-// Readers that Python code feeds, and what Python has to say of reader variables.
+// Readers that Python code feeds, and Python's functions on reader variables.
 #include "data/waiting.h"
 #include "ops/readers/foreign_reader.h"
 #include "opstep/bindings/callback.h"
@@ -50,7 +50,7 @@ class PythonSource final : public Source {
       if (!any) return;
       record.clear();
       size_t i = 0;
-      // A copy: to give arrays back would take the GIL in the middle of a run.
+      // A copy: releasing arrays would take the GIL in the middle of a run.
       for (const py::handle value : values) {
         OPSTEP_CHECK(i < fields_.size(), "a record has more than ", fields_.size(), " values");
         record.push_back(CopyArray(py::cast<py::array>(value), fields_[i++].name));
@@ -59,7 +59,7 @@ class PythonSource final : public Source {
     return any;
   }
 
-  // Data that come in as they happen are not there to be skipped.
+  // Live data cannot be skipped.
   uint64_t Skip(uint64_t count) override {
     bool live = false;
     Locked([&] { live = py::cast<bool>(object_.attr("live")); });

@@ -1,4 +1,4 @@
-// Sources of records, as they stand behind readers: to look at one's fields and to read it by hand.
+// Sources of records, as used by readers: to see their fields and to read them by hand.
 #include <pybind11/stl.h>
 
 #include "data/csv_source.h"
@@ -58,7 +58,7 @@ py::object Next(Source& source) {
   if (!more) return py::none();
   py::list values;
   for (const Tensor& value : record) {
-    // Without an owner it is copied: the source may give its own memory, where nobody may write.
+    // Without an owner it is copied: the source may give its own memory, which must not be written.
     Tensor borrowed = value;
     borrowed.owner.reset();
     values.append(ToArray(borrowed));

@@ -34,7 +34,7 @@ DType DTypeOfArray(const py::array& array, const std::string& what) {
     }
   }
   const std::string name = py::str(static_cast<py::object>(dtype));
-  // A dtype that is not NumPy's own but of the package ml_dtypes.
+  // A dtype of the package ml_dtypes, not of NumPy.
   if (name == "bfloat16" && dtype.itemsize() == 2) return DType::kBFloat16;
   Fail(what, " is an array of dtype ", name,
        ", which opstep does not know; convert it with astype()");
@@ -57,7 +57,7 @@ py::array Contiguous(const py::array& array) {
   return py::module_::import("numpy").attr("require")(array, py::none(), "CA").cast<py::array>();
 }
 
-// Of the package ml_dtypes, which need not be there.
+// From the package ml_dtypes, which may be missing.
 py::dtype BFloat16Type() {
   try {
     return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
@@ -69,8 +69,7 @@ py::dtype BFloat16Type() {
   }
 }
 
-// A bool of another byte than 0 and 1, as a view of other memory may hold, is neither true nor
-// false.
+// A bool with a byte other than 0 and 1, as in a view of other memory, is neither true nor false.
 bool AllBools(const py::array& plain) {
   const auto* bytes = static_cast<const uint8_t*>(plain.data());
   return std::all_of(bytes, bytes + plain.nbytes(), [](uint8_t byte) { return byte <= 1; });

@@ -330,7 +330,7 @@ def test_a_long_evaluation_can_be_given_up(tmp_path: Path) -> None:
             cancel = pb.Command(cancel=pb.Cancel(command=ids[command - 1]))
             assert (await connection.send_command(cancel)).HasField("done")
             reply = await (second if command == 2 else first)
-            assert reply.error == "the command was given up"
+            assert reply.error == "the command was cancelled"
         asking.cancel()
         answer = await stop.debugger.evaluate(stop.thread.id, 0, "y.out[0, 0]")
         assert answer.WhichOneof("kind") == "f"

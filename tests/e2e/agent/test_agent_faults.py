@@ -103,8 +103,8 @@ def test_an_op_is_not_blamed_for_what_the_program_put_there() -> None:
             stop = await run.stop()
             assert (top(stop), stop.frames[0].step) == ("increment_0", 4)
             assert stop.message == (
-                "[increment] made 1 NaN in total (float32[4]), first at [2], or something outside "
-                "of the runs has put it there since the last one"
+                "[increment] made 1 NaN in total (float32[4]), first at [2], or code outside "
+                "of the runs has put it there since the last run"
             )
             # It is known now, and nobody's fault.
             await run.end()

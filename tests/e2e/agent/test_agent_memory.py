@@ -154,7 +154,7 @@ def test_bytes(tmp_path: Path) -> None:
             assert (await stop.value("int32.out[2, 1]")).tolist() == new.tolist()
             for target, offset, data, why in (
                 ("int32.out[2]", 58, b"1234", "bytes 58 to 62 do not fit: there are 60"),
-                ("int32.out[:, 0]", 0, b"1", "does not lie together in memory"),
+                ("int32.out[:, 0]", 0, b"1", "is not contiguous in memory"),
                 ("int32.out + 1", 0, b"1", "only a variable or a part of one"),
                 ("bool.out", 3, b"\1\2", "a bool is the byte 0 or 1, not 2"),
                 ("end.out", 0, b"1234", "end.out has not been written yet"),

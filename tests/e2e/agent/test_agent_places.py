@@ -68,7 +68,7 @@ def test_a_block_that_nobody_runs_is_told_with_the_ops_that_do() -> None:
             state = run.debugger.breakpoints[0]
             assert not state.verified
             assert state.message == (
-                "no block is meant by 'block:whale_0'; ops that run blocks: while_0"
+                "no block matches 'block:whale_0'; ops that run blocks: while_0"
             )
 
     asyncio.run(body())

@@ -225,7 +225,7 @@ def test_nothing_whole_is_left(tmp_path: Path) -> None:
         ({"layout": "whc"}, "layout is 'whc'"),
         ({"on_error": "ignore"}, "on_error is 'ignore'"),
         ({"labels": False, "classes": ["a"]}, "classes are given"),
-        ({"classes": ["../a"]}, "'../a', which is no name of a sub-folder"),
+        ({"classes": ["../a"]}, "'../a', which is not the name of a sub-folder"),
         ({"classes": ["a", "a"]}, "'a' twice"),
     ],
 )

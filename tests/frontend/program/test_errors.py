@@ -63,7 +63,7 @@ def test_a_wrong_shape_inside_a_layer_names_the_users_line(world) -> None:
         (lambda x: ops.relu(x, X=x), r"\[relu\] got the input 'X' twice"),
         (
             lambda x: ops.relu("nothing"),
-            r"\[relu\] X is 'nothing', which is no variable of this program",
+            r"\[relu\] X is 'nothing', which is not a variable of this program",
         ),
         (lambda x: ops.relu(3), r"\[relu\] X must be a variable, not a int"),
         (lambda x: x + np.ones(4), r"\[add\] Y must be a variable, not an array; feed it"),

@@ -409,8 +409,8 @@ def test_a_forked_child_runs_programs() -> None:
     [
         (
             {"OPSTEP_SERVER": "unix:/nowhere/at/all"},
-            "opstep: no debug server answers at unix:/nowhere/at/all: running without it, "
-            "and trying on\n",
+            "opstep: no debug server answers at unix:/nowhere/at/all: running without it "
+            "and trying again\n",
         ),
         (
             {"OPSTEP_SERVER": "unix:/nowhere/at/all", "OPSTEP_WAIT": "soon"},

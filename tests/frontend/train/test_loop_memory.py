@@ -48,11 +48,11 @@ def test_an_endless_loop_is_ended_with_a_sentence() -> None:
     with pytest.raises(opstep.Error) as failed:
         exe.run(main, X, [gradient])
     sentence = str(failed.value)
-    assert "has taken 1048576 bytes, which is the limit: does the loop end?" in sentence
+    assert "have reached the limit of 1048576 bytes: does the loop end?" in sentence
     assert "opstep.set_loop_memory" in sentence and "(test_loop_memory.py:" in sentence
     # The memory is free again: as often as one likes, and with a smaller loop too.
     for _ in range(3):
-        with pytest.raises(opstep.Error, match="which is the limit"):
+        with pytest.raises(opstep.Error, match="have reached the limit"):
             exe.run(main, X, [gradient])
     main, gradient = loop(1000)
     for _ in range(5):
@@ -62,7 +62,7 @@ def test_an_endless_loop_is_ended_with_a_sentence() -> None:
 @pytest.mark.usefixtures("limit")
 def test_more_can_be_allowed() -> None:
     main, gradient = loop(20_000)
-    with pytest.raises(opstep.Error, match="which is the limit"):
+    with pytest.raises(opstep.Error, match="have reached the limit"):
         opstep.Executor().run(main, X, [gradient])
     opstep.set_loop_memory(1 << 30)
     assert opstep.Executor().run(main, X, [gradient])[0].shape == (4,)

@@ -226,7 +226,7 @@ def test_several_models_behind_one_connection(world: World) -> None:
     assert machine.forward(far) == pytest.approx((points**2).sum(1).mean(), rel=1e-5)
     two = opstep.compose(gen, disc, connect={sample: fake}).feed({"noise": NOISE, "label": ONES})
     assert machine.forward(disc).tobytes() == two.forward().tobytes()
-    assert "a model before is fed it" in error_of(
+    assert "an earlier model is fed it" in error_of(
         lambda: opstep.compose(far, gen, disc, connect={sample: fake})
     )
 

@@ -1,4 +1,4 @@
-// What names in a Python call hold: found, compared and recorded in programs.
+// The values of names in a Python call: found, compared and recorded in programs.
 #include "opstep/bindings/frames/call_names.h"
 
 #include <algorithm>
@@ -9,19 +9,19 @@
 namespace opstep::python {
 namespace {
 
-// Of names that one look at a frame goes through.
+// The most names checked in one look at a frame.
 constexpr size_t kMostNames = 2000;
-// A frame that builds many programs remembers what the last ones were told.
+// A frame that builds many programs remembers the records of the latest ones.
 constexpr size_t kMostPrograms = 8;
 
-// What values of layers are called in programs, by the programs' ids: dicts that the programs have.
+// The names of values of layers in programs, by program id: dicts that the programs own.
 std::map<uint32_t, PyObject*>& LayerValues() {
   static auto* values = new std::map<uint32_t, PyObject*>;
   return *values;
 }
 
-// Variables of a program whose names Python code could have as well: feeds, mostly. Found as the
-// program grows.
+// Variables of a program whose names Python code could also use: mostly feeds. Found as the program
+// grows.
 const std::vector<std::string>& WordsOf(const Program& program) {
   struct Words {
     int looked_at = 0;
@@ -52,7 +52,7 @@ class Looker : public FrameNames {
     if (values != LayerValues().end()) layer_values_ = values->second;
   }
 
-  // Of what attributes and names of closures hold, and a module's; 0: there are none.
+  // A hash of the values of attributes, closure names and module names; 0: there are none.
   uint64_t shared() const { return saw_shared() ? shared_ | 1 : 0; }
   // Has something changed since?
   bool Compare(std::vector<SeenName>& before) {
@@ -100,7 +100,7 @@ class Looker : public FrameNames {
     if (name && PyUnicode_Check(name)) Add(name, program_);
     if (!name) PyErr_Clear();
   }
-  // A name that could be meant for a variable's own, and holds none.
+  // A name that equals a variable's own name, but holds no variable.
   void OnNames(PyObject* names) override {
     if (!PyDict_Check(names)) return;
     for (const std::string& word : words_) {
@@ -133,7 +133,7 @@ class Looker : public FrameNames {
   std::vector<Found> found_;
 };
 
-// Ops were taken back, and with them what was told.
+// Ops were removed again, and their records with them.
 void Remember(const proto::ProgramDesc& program, ToldNames& told, uint32_t frame) {
   told.names.clear();
   told.look = UINT64_MAX;

@@ -1,4 +1,4 @@
-// What the names of one Python call hold, and which programs were told of it. Needs the GIL.
+// The values of the names of one Python call, and their records in programs. Needs the GIL.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ struct SeenName {
   bool operator==(const SeenName&) const = default;
 };
 
-// By name: the variable's name; empty for something else that a variable's name holds.
+// By name: the variable's name; empty when a variable's name holds something else.
 using HeldNames = std::map<std::string, std::string>;
 
-// What a program was told of a call.
+// The record of a call in a program.
 struct ToldNames {
   uint32_t program = 0;
   uint32_t call = 0;
@@ -39,27 +39,26 @@ class CallNames {
   // The same, if there is one; or null.
   ToldNames* FindTold(const Program& program);
   // Looks at the frame, which was at `before` when it made its last op, unless it is in the same
-  // visit and its names cannot have changed since. `visit` 0: looks in any case. `others`: what it
-  // shares with the functions that it has called has changed. Returns whether what it shares with
-  // the frames around it has.
+  // visit and its names cannot have changed since. `visit` 0: always looks. `others`: names shared
+  // with the functions that it has called have changed. Returns whether names shared with the
+  // frames around it have.
   bool Look(const Code& code, PyFrameObject* frame, uint32_t before, uint32_t now,
             const Program& program, uint64_t visit, bool others);
-  // Tells the program what has changed.
+  // Records the changes in the program.
   void Tell(Program& program, ToldNames& told) const;
 
  private:
   std::vector<NamedVariable> Changes(ToldNames& told) const;
 
-  // What the names held when they were looked at last, by program; `look_` rises when that has
-  // changed.
+  // The values of the names at the last look, by program; `look_` rises when they have changed.
   uint64_t looked_ = 0;  // the visit
   uint64_t look_ = 0;
   std::vector<SeenName> seen_;
-  uint64_t shared_ = 0;  // of what other functions can change: attributes, names of closures
+  uint64_t shared_ = 0;  // of values that other functions can change: attributes, names of closures
   std::map<uint32_t, HeldNames> names_;
   std::vector<std::string> targets_;  // assigned by the line before
   std::vector<ToldNames> told_;
-  // Is the code of its module in the stack around it, which tells of the module's names?
+  // Is the code of its module in the stack around it? That code records the module's names.
   std::optional<bool> own_module_;
 };
 

@@ -1,4 +1,4 @@
-// Python tells of a frame where it is, but not which of several calls of a function it belongs to:
+// Python gives the position of a frame, but not which of several calls of a function it belongs to:
 // a frame that has ended and the one after it may have the same address. So each frame that made an
 // op is marked, by an object in its `f_trace` that goes away with it. Only trace functions use that
 // attribute; a frame that has one is known by its address.
@@ -19,7 +19,7 @@ namespace {
 struct Call {
   uint64_t serial = 0;
   bool traced = false;  // known by its frame's address: another call may have that later
-  // Where it was when it made its last op, and which of its lines' executions that was.
+  // Its position when it made its last op, and which execution of that line it was.
   uint32_t line = 0;
   uint32_t place = 0;
   uint64_t callee = 0;
@@ -45,7 +45,7 @@ void FreeMark(PyObject* self) {
   Py_DECREF(type);
 }
 
-// Somebody began to trace a frame that has a mark: there is nothing to do for it.
+// A tracer was set for a marked frame: the mark has nothing to do.
 PyObject* CallMark(PyObject* self, PyObject*, PyObject*) {
   Py_INCREF(self);
   return self;
@@ -102,7 +102,7 @@ MarkObject* MarkOf(PyFrameObject* frame, bool* traced = nullptr) {
   return nullptr;
 }
 
-// The same, made where it is missing; null for a frame that somebody traces.
+// The same, created if missing; null for a frame that is being traced.
 MarkObject* Marked(PyFrameObject* frame) {
   bool traced = false;
   if (MarkObject* mark = MarkOf(frame, &traced)) return mark;
@@ -141,15 +141,15 @@ bool IsGenerator(PyFrameObject* frame) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
-// The frame makes an op now, in the call of `inner`. A line is executed anew when the frame comes
-// from another line, goes back in its code, or calls something else from the same place.
+// The frame makes an op now, in the call of `inner`. A new execution of a line begins when the
+// frame comes from another line, goes back in its code, or makes another call from the same place.
 void Visit(Call& call, const Code& code, PyFrameObject* frame, uint32_t line, uint32_t place,
            PyFrameObject* inner) {
   const uint64_t callee = inner ? SerialOf(inner) : 0;
   bool same = call.visit && call.line == line;
   if (place == call.place) {
     same = same && callee && callee == call.callee;
-    // A generator goes on in each iteration; what is traced may be another call.
+    // A generator continues in each iteration; a traced frame may be another call.
     if (same && (call.traced || IsGenerator(inner)))
       same = !HasGoneBack(code, frame, place, place, call.loop);
   } else {

@@ -9,10 +9,10 @@
 namespace opstep::python {
 
 // The calls and visits of the user's frames, outermost first, as this thread is in them now. The
-// numbers are the process's own.
+// numbers are unique in the process.
 void LiveCalls(std::vector<CallVisit>& calls);
 
-// While it lives, the thread's run knows the calls that it was started by.
+// While it lives, the thread's run knows the calls that started it.
 class RunCalls {
  public:
   RunCalls();

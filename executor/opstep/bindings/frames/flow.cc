@@ -1,4 +1,4 @@
-// Reads Python's bytecode: where it can go, and which names its loops assign.
+// Reads Python's bytecode: its control flow, and the names that its loops assign.
 #include "opstep/bindings/frames/flow.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ const std::array<Opcode, 256>& Opcodes() {
       if (name == "STORE_FAST_STORE_FAST" || name == "STORE_FAST_LOAD_FAST")
         opcode.kind = Kind::kStoreTwo;
       if (name == "STORE_NAME" || name == "STORE_GLOBAL") opcode.kind = Kind::kStoreName;
-      // What handles exceptions is not reached from here.
+      // Exception handlers are not reached from here.
       if (contains("hasjrel", number) && !name.starts_with("SETUP_")) {
         const bool back = name.find("BACKWARD") != std::string::npos;
         opcode.kind = name == "FOR_ITER" ? Kind::kForIter : back ? Kind::kJumpBack : Kind::kJump;
@@ -95,12 +95,12 @@ std::vector<Instruction> Read(const std::string& bytes) {
   return all;
 }
 
-// What a name holds: the same number, or most often another one for another value.
+// A name's value as a number: equal for the same value, and mostly different for others.
 uint64_t Told(PyObject* value) {
   if (!value) return 0;
   if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value) || PyFloat_CheckExact(value))
     return static_cast<uint64_t>(PyObject_Hash(value)) * 2 + 1;
-  // Another one may have its address later, and the variable's name.
+  // Another object may later have its address and the variable's name.
   if (FrameNames::IsVariable(value)) {
     PyObject* const name = FrameNames::PartsOf(value).name;
     return name ? static_cast<uint64_t>(PyObject_Hash(name)) * 2 + 1 : 0;
@@ -130,7 +130,7 @@ class Flow {
         Add(each.argument >> 4, each.at);
         Add(each.argument & 15, each.at);
       }
-      // Names of modules may be set by anybody: only those that loops are over.
+      // Any code may set names of modules: only those assigned by loops count.
       if (kind == Kind::kStoreName && !function && begins) Add(each.argument, each.at);
       begins = kind == Kind::kForIter || (begins && kind == Kind::kWiden);
     }
@@ -142,8 +142,8 @@ class Flow {
                        [&](const Loop& loop) { return loop.from <= place && place <= loop.to; });
   }
 
-  // Can it come from the one place to the other one, which lies behind it, without going back? A
-  // frame that calls may be at a cache of its instruction.
+  // Can it get from one place to a later one without going back? A calling frame may be at a cache
+  // of its instruction.
   bool Reaches(uint32_t from, uint32_t to) const {
     std::vector<bool> reached(instructions_.size() + 1);
     for (size_t i = 0; i < instructions_.size(); ++i) {

@@ -8,12 +8,13 @@
 
 namespace opstep::python {
 
-// What the names that loops around a place assign held when an op was made there.
+// The values of the names assigned by the loops around a place, when an op was made there.
 using LoopState = std::vector<uint64_t>;
 LoopState LoopStateAt(const Code& code, PyFrameObject* frame, uint32_t place);
 
 // The frame made an op at `from`, and makes one at `to`, which is not before it: has it jumped back
-// in between? Seen by where its code can go, and in a loop by what its names hold now.
+// in between? Decided by the code's control flow and, in a loop, by the current values of its
+// names.
 bool HasGoneBack(const Code& code, PyFrameObject* frame, uint32_t from, uint32_t to,
                  const LoopState& then);
 

@@ -17,7 +17,7 @@ bool InCell(PyCodeObject* code, size_t i) {
   return PyBytes_AS_STRING(code->co_localspluskinds)[i] & kInCell;
 }
 #else
-// An argument that inner functions share has its value in its cell, behind the others.
+// An argument shared with inner functions has its value in its cell, after the others.
 bool InCell(PyCodeObject* code, size_t i) { return i >= static_cast<size_t>(code->co_nlocals); }
 #endif
 
@@ -49,7 +49,7 @@ PyObject* FrameLocals::value(size_t i) const {
 
 FrameLocals::FrameLocals(PyFrameObject* frame) : frame_(frame), code_(PyFrame_GetCode(frame)) {
   _PyInterpreterFrame* const running = frame->f_frame;
-  // Anything else is a Python that lays out frames differently: then no name is known.
+  // A Python with another frame layout: then no name is known.
   if (!of_function() || !running || running->f_code != code_ || running->frame_obj != frame) return;
   values_ = running->localsplus;
   size_ = static_cast<size_t>(code_->co_nlocalsplus);

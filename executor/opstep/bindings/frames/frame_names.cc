@@ -29,7 +29,7 @@ bool IsA(PyObject* value, const py::object& type) {
   return type && PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(type.ptr()));
 }
 
-// Of a class that was written in Python and finds attributes in the usual way.
+// Is its class written in Python, with the usual attribute lookup?
 bool IsPlainObject(PyObject* value) {
   return Py_TYPE(value)->tp_getattro == PyObject_GenericGetAttr && !PyType_Check(value) &&
          !PyModule_Check(value);
@@ -41,7 +41,7 @@ Py_ssize_t OffsetOf(const py::object& type, const char* slot) {
   return reinterpret_cast<PyMemberDescrObject*>(member.ptr())->d_member->offset;
 }
 
-// Of a module or a class: the dictionary that it keeps them in.
+// Of a module or a class: its dictionary.
 py::object DictOf(PyFrameObject* frame) {
 #if PY_VERSION_HEX >= 0x030b0000
   PyObject* locals = PyFrame_GetLocals(frame);
@@ -50,7 +50,7 @@ py::object DictOf(PyFrameObject* frame) {
 #else
   const py::object found = py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_locals");
 #endif
-  // In a comprehension of Python 3.13 something that looks like one.
+  // In a comprehension of Python 3.13 it is a proxy that looks like a dict.
   return PyDict_Check(found.ptr()) || !PyMapping_Check(found.ptr()) ? found : py::dict(found);
 }
 
@@ -150,7 +150,7 @@ void FrameNames::Look(PyObject* name, PyObject* value) {
   --depth_;
 }
 
-// Of a layer also the values that it keeps: net.hidden.w.
+// For a layer also its values: net.hidden.w.
 void FrameNames::Attributes(PyObject* object, bool is_layer) {
   if (std::find(around_.begin(), around_.end(), object) != around_.end()) return;
   PyObject* attributes = PyObject_GenericGetDict(object, nullptr);

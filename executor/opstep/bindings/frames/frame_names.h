@@ -1,4 +1,4 @@
-// What the names of one Python frame hold.
+// The values of the names of one Python frame.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace opstep::python {
 
-// Goes through what the names of one Python frame hold: variables of programs and runtime values,
-// also those that objects and layers keep. Runs none of the user's code.
+// Visits the values of the names of one Python frame: variables of programs and runtime values,
+// also those in objects and layers. Runs no user code.
 class FrameNames {
  public:
   explicit FrameNames(size_t most) : left_(most) {}
@@ -20,7 +20,7 @@ class FrameNames {
   void Globals(PyObject* globals);
   void GlobalsUsedBy(const Code& code, PyObject* globals);
 
-  // Where a variable has its parts, without running any code of Python's.
+  // The places of a variable's parts, found without running Python code.
   struct VariableParts {
     PyObject* name;
     uint32_t program;
@@ -33,21 +33,21 @@ class FrameNames {
  protected:
   virtual void OnVariable(PyObject* variable) = 0;
   virtual void OnValue(PyObject* value) = 0;
-  // What a module's or a class's names hold, by name. May be called more than once.
+  // The value of a module's or a class's name. May be called more than once.
   virtual void OnNames(PyObject* names) { (void)names; }
-  // A function's own name, and what it holds: null when it has no value.
+  // A function's local name and its value; null when it has none.
   virtual void OnLocal(PyObject* name, PyObject* value) {
     (void)name;
     (void)value;
   }
-  // "self.hidden.w", of what is being looked at.
+  // "self.hidden.w", the current path.
   std::string Name() const;
   static constexpr size_t kMostParts = 16;
   const std::array<PyObject*, kMostParts>& parts() const { return parts_; }
   size_t depth() const { return depth_; }
   // May other functions assign it: a module's name, or one that is in a closure?
   bool is_shared() const { return is_shared_; }
-  // Were there any, or attributes?
+  // Were there any such names, or attributes?
   bool saw_shared() const { return saw_shared_; }
   bool kept_by_layer() const { return kept_by_layer_; }
 
@@ -56,13 +56,13 @@ class FrameNames {
   void Look(PyObject* name, PyObject* value);
   void Attributes(PyObject* object, bool is_layer);
 
-  size_t left_;  // how many more names are looked at
+  size_t left_;  // how many more names may be visited
   std::array<PyObject*, kMostParts> parts_{};
   size_t depth_ = 0;
   bool kept_by_layer_ = false;
   bool is_shared_ = false;
   bool saw_shared_ = false;
-  std::vector<PyObject*> around_;  // objects that are being looked into
+  std::vector<PyObject*> around_;  // objects whose attributes are being visited
 };
 
 }  // namespace opstep::python

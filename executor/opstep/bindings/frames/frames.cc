@@ -1,4 +1,4 @@
-// What Python's compiled code says of the names that it assigns.
+// The names that Python's compiled code assigns.
 #include "opstep/bindings/frames/frames.h"
 
 #include <array>
@@ -8,13 +8,13 @@
 namespace opstep::python {
 namespace {
 
-// What an instruction does with names, by its number.
+// The effect of an instruction on names, by opcode.
 enum class Does : uint8_t {
   kOther,
   kNothing,      // an inline cache
   kWiden,        // EXTENDED_ARG
   kCopy,         // the value stays, to be assigned again
-  kUnpack,       // into as many values as its argument says
+  kUnpack,       // into the number of values given by its argument
   kStoreLocal,   // of a function, also one that it shares
   kStoreName,    // of a module or a class
   kStoreAttr,    // x.name, whose x was loaded before
@@ -26,7 +26,7 @@ enum class Does : uint8_t {
 };
 
 constexpr bool kLocalsByOneNumber = PY_VERSION_HEX >= 0x030b0000;
-// The last bit of LOAD_GLOBAL's argument says something else.
+// The last bit of LOAD_GLOBAL's argument has another meaning.
 constexpr bool kGlobalsByHalf = PY_VERSION_HEX >= 0x030b0000;
 
 Does DoesWhat(std::string_view name) {
@@ -65,7 +65,7 @@ bool Stores(Does what) {
          what == Does::kStoreLocals || what == Does::kStoreLoad;
 }
 
-// Reads the instructions behind a call.
+// Reads the instructions after a call.
 class Reader {
  public:
   Reader(const Code& code, uint32_t place)
@@ -77,7 +77,7 @@ class Reader {
   }
 
  private:
-  // Assigns the value on top of the stack, or as many as there are.
+  // Assigns the value, or values, on top of the stack.
   void Read(uint32_t values) {
     while (values > 0 && Next()) {
       switch (does_) {
@@ -168,7 +168,7 @@ class Reader {
   std::vector<std::string> targets_;
 };
 
-// Unless nobody can type it: the parts of comprehensions have names such as `.0`.
+// Unless it cannot be typed: the parts of comprehensions have names such as `.0`.
 void AddText(py::handle name, std::vector<std::string>& names) {
   if (!PyUnicode_Check(name.ptr()) || !PyUnicode_IsIdentifier(name.ptr())) return;
   if (const char* text = PyUnicode_AsUTF8(name.ptr())) return names.emplace_back(text), void();

@@ -1,4 +1,4 @@
-// Python's frames, as far as the bindings look at them. All of it needs the GIL.
+// The bindings' access to Python's frames. All of it needs the GIL.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace opstep::python {
 
 class Flow;
 
-// What is known of a code object. It is kept alive, so that its address stays its own.
+// Facts about a code object. It is kept alive, so that no other object gets its address.
 struct Code {
   py::object keep;
   uint32_t number = 0;  // never used again
@@ -22,11 +22,11 @@ struct Code {
   std::string file;
   std::string function;
 
-  // Where the line of a place is: Python must search for it.
+  // The lines of places: Python must search for them.
   mutable std::unordered_map<uint32_t, uint32_t> lines;
   // Of calls at a place: see TargetsOf.
   mutable std::unordered_map<uint32_t, std::vector<std::string>> targets;
-  // Filled when they are asked for.
+  // Filled on first use.
   mutable std::optional<std::vector<std::string>> local_names, global_names;
   mutable std::optional<bool> stores_globals;
   mutable std::vector<uint32_t> stores;  // how many names are assigned before each instruction
@@ -35,7 +35,7 @@ struct Code {
 
 // The reference is good until the next call.
 const Code& LookAt(PyCodeObject* code);
-// Code that is run once and thrown away must not pile up: rises when the codes were forgotten.
+// Code that runs once must not pile up: rises when the codes were forgotten.
 uint64_t CodesForgotten();
 
 // Where in its code a frame is: the offset of its instruction in bytes.
@@ -46,9 +46,9 @@ uint32_t LineAt(const Code& code, PyFrameObject* frame, uint32_t place);
 uint32_t FrameIndex(Program& program, const Code& code, PyFrameObject* frame, uint32_t place,
                     uint32_t line);
 
-// Local variables of a function, with those that it shares with others; empty for a module.
+// Local variables of a function, including shared ones; empty for a module.
 const std::vector<std::string>& LocalNames(const Code& code);
-// Names that are the module's, or a class's, in the code.
+// Names of the module, or of a class, in the code.
 const std::vector<std::string>& GlobalNames(const Code& code);
 // Does a function assign names of its module?
 bool StoresGlobals(const Code& code);

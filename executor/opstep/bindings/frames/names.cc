@@ -1,4 +1,4 @@
-// What a frame of the user's running Python code calls variables, for the debugger's expressions.
+// The variable names in a frame of the user's running Python code, for the debugger's expressions.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +17,7 @@ class Collector : public FrameNames {
  public:
   explicit Collector(bool values) : FrameNames(kMaxNames), values_(values) {}
 
-  // Those of one frame, of the functions that it was written in, and of its module.
+  // The names of one frame, of its enclosing functions and of its module.
   std::vector<PythonName> Collect(const std::vector<py::object>& frames, size_t at) {
     const std::vector<SourceFrame> stack = UserStack();
     std::string inner;
@@ -40,7 +40,7 @@ class Collector : public FrameNames {
     Add({Name(), is.program, text});
   }
 
-  // One that the op under way reads is a variable of its program.
+  // A value that the running op reads is a variable of its program.
   void OnValue(PyObject* value) override {
     PythonName found{Name(), 0, ""};
     found.parameter = kept_by_layer();
@@ -53,7 +53,7 @@ class Collector : public FrameNames {
       names_.push_back({name + ".gradient", 0, "", core->gradient->tensor()});
   }
 
-  // What holds no variable hides one that is called so.
+  // A name that holds no variable hides a variable of that name.
   void OnLocal(PyObject* name, PyObject* value) override {
     if (!value || !IsTensor(value)) AddOther(TextOf(name));
   }
@@ -66,7 +66,7 @@ class Collector : public FrameNames {
     }
   }
 
-  // Empty for a name that nobody can type.
+  // Empty for a name that cannot be typed.
   static std::string TextOf(PyObject* name) {
     const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
     if (!text) PyErr_Clear();
@@ -78,7 +78,7 @@ class Collector : public FrameNames {
     Add(std::move(other));
   }
 
-  // A module's name may be hidden by one of the function's own.
+  // A name of the function may hide a module's name.
   bool Add(PythonName found) {
     if (found.name.empty() || !known_.insert(found.name).second) return false;
     names_.push_back(std::move(found));
@@ -90,7 +90,7 @@ class Collector : public FrameNames {
   std::set<std::string> known_;
 };
 
-// Called by the agent on a thread that runs a plan, which has given up the GIL for that.
+// Called by the agent on a thread that runs a plan and has released the GIL for that.
 PythonFrame ReadNames(size_t frame, bool values) {
   if (Finalizing()) return {};
   py::gil_scoped_acquire gil;
@@ -99,7 +99,7 @@ PythonFrame ReadNames(size_t frame, bool values) {
     if (frame >= frames.size()) return {};
     return {UserStack()[frame], Collector(values).Collect(frames, frame)};
   } catch (const std::exception&) {
-    return {};  // A variable that is only half made.
+    return {};  // A variable that is not fully constructed.
   }
 }
 

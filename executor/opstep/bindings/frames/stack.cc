@@ -1,4 +1,4 @@
-// Which lines of the user's Python led to a call.
+// The lines of the user's Python code that led to a call.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -10,11 +10,11 @@
 namespace opstep::python {
 namespace {
 
-// Code that is run once and thrown away (notebook cells) must not pile up.
+// Code that runs once (notebook cells) must not pile up.
 constexpr size_t kMaxCode = 8192;
 constexpr size_t kMaxPrograms = 64;
 constexpr size_t kMaxCalls = 65536;
-// Of all frames, also of those that are not the user's.
+// Of all frames, not only the user's.
 constexpr size_t kMaxWalk = 400;
 
 // All of these are leaked: Python objects must not be released after the interpreter has ended.
@@ -48,7 +48,7 @@ std::unordered_map<Call, uint64_t, HashCall>& Calls() {
   static auto* calls = new std::unordered_map<Call, uint64_t, HashCall>;
   return *calls;
 }
-// Rises when what threads remember of their stacks does not hold any more.
+// Rises when the stacks remembered by threads become invalid.
 uint64_t forgotten = 0;
 
 void ForgetCode() {
@@ -84,20 +84,20 @@ bool IsUserFile(const std::string& file) {
                       [&](std::string_view part) { return file.find(part) != std::string::npos; });
 }
 
-// A path that is no UTF-8 has lone surrogates, which a program cannot carry.
+// A path that is not UTF-8 has lone surrogates, which a program cannot hold.
 std::string ToText(const py::object& text) {
   PyObject* bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "replace");
   if (!bytes) throw py::error_already_set();
   return py::reinterpret_steal<py::bytes>(bytes);
 }
 
-// Functions, classes and modules are called by their names, and hold no variable.
+// Names of functions, classes and modules hold no variable.
 bool IsCode(PyObject* value) {
   return PyFunction_Check(value) || PyCFunction_Check(value) || PyType_Check(value) ||
          PyModule_Check(value);
 }
 
-// Names of the module that could be meant for variables: what is missing may come.
+// Names of the module that may hold variables: a missing one may be assigned later.
 std::vector<std::string> GlobalsUsed(const Code& code, PyFrameObject* frame) {
   const py::object globals = py::handle(reinterpret_cast<PyObject*>(frame)).attr("f_globals");
   if (!PyDict_Check(globals.ptr())) return GlobalNames(code);
@@ -187,8 +187,8 @@ void SetUserStack(Program& program, proto::OpDesc& op) {
 }
 
 uint64_t UserStackNumber() {
-  // What the thread saw last, outermost first: most often all but the innermost frames are as they
-  // were. The codes are alive: they are in the cache.
+  // The thread's last stack, outermost first: usually all but the innermost frames are unchanged.
+  // The codes are alive: they are in the cache.
   struct Seen {
     PyCodeObject* code;
     uint32_t number;
@@ -217,7 +217,7 @@ uint64_t UserStackNumber() {
     Calls().clear();
     ++forgotten;
   }
-  // Python's code, which looking at a frame may run, may come here again.
+  // Looking at a frame may run Python code, which may call this again.
   std::vector<Seen> seen = std::move(kept);
   if (remembered != forgotten) seen.clear();
   remembered = forgotten;
@@ -248,7 +248,7 @@ uint64_t UserStackNumber() {
     }
     stack = now.stack;
   }
-  // The numbers of frames further in were those of another stack around them.
+  // Numbers of inner frames belonged to another stack around them.
   seen.resize(walk.size());
   kept = std::move(seen);
   return stack;

@@ -32,7 +32,7 @@ LatestCache<std::shared_ptr<const TracedOp>>& Cache() {
   return *cache;
 }
 
-// The op that this thread runs, and what it reads.
+// The op that this thread runs, and its inputs.
 struct Running {
   const TracedOp* op;
   const std::span<const ValuePtr> inputs;
@@ -144,7 +144,7 @@ class Call {
   }
 
   void AddValue(const RuntimeValue& value) {
-    // Which of the inputs so far is the same value: those are one variable.
+    // The earlier input that is the same value: both are one variable.
     const auto same = std::find_if(inputs_.begin(), inputs_.end(),
                                    [&](const ValuePtr& other) { return other.get() == &value; });
     key_.Add(static_cast<uint32_t>(same - inputs_.begin()));
@@ -277,7 +277,7 @@ class Call {
     const bool record = ThisThread().recording;
     DoorbellAfterFork();
     if (op->brief && !hook_there.load(std::memory_order_relaxed)) {
-      // To give up the GIL would take longer than the op. Nothing may wait here.
+      // Releasing the GIL would take longer than the op. Nothing may wait here.
       struct Unwatched {
         const bool before = std::exchange(unwatched_runs, true);
         ~Unwatched() { unwatched_runs = before; }
@@ -293,7 +293,7 @@ class Call {
   const Given& given_;
   bool stop_ = false;
   bool cached_ = true;
-  // A call as most are needs no memory of the heap for what follows.
+  // A typical call needs no heap memory below.
   std::array<std::byte, 2048> stack_;
   std::pmr::monotonic_buffer_resource memory_{stack_.data(), stack_.size()};
   TraceKey key_{&memory_};

@@ -6,7 +6,7 @@
 namespace opstep::python {
 namespace {
 
-// Is it told by its text what it is? Others may change, or say no more than where they are.
+// Does its text identify it? Other objects may change, or their text may only be an address.
 bool TextTells(PyObject* value) {
   static PyObject* const kinds = py::make_tuple(py::module_::import("numpy").attr("generic"),
                                                 py::module_::import("numpy").attr("dtype"),

@@ -11,7 +11,7 @@
 
 namespace opstep::python {
 
-// Bytes that tell a call of an op from others; short ones without memory of the heap.
+// Bytes that distinguish a call of an op from others; short ones need no heap memory.
 class TraceKey {
  public:
   explicit TraceKey(std::pmr::memory_resource* memory) : bytes_(memory) { bytes_.reserve(512); }

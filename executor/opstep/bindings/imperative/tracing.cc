@@ -7,7 +7,7 @@
 namespace opstep::python {
 namespace {
 
-// An op type, as its function calls it.
+// An op type, as called by its function.
 class OpTracer {
  public:
   explicit OpTracer(const std::string& type) : def_(GetOp(type)) {
@@ -90,7 +90,7 @@ class OpTracer {
   }
 
  private:
-  // What a keyword says.
+  // The slot or attribute of a keyword.
   struct Argument {
     enum Kind { kAttr, kName, kInput, kOutput } kind;
     PyObject* name;  // interned, and leaked
@@ -98,7 +98,7 @@ class OpTracer {
   };
 
   const Argument* Find(PyObject* key) const {
-    // Names that stand in code are interned.
+    // Names in code are interned.
     for (const Argument& argument : arguments_) {
       if (argument.name == key) return &argument;
     }
@@ -122,7 +122,7 @@ class OpTracer {
   bool refused_ = false;
 };
 
-// Calls a function of C++ for Python, which gets its errors.
+// Calls a C++ function for Python and passes its errors on.
 template <typename Function>
 PyObject* Guarded(Function function) {
   try {
@@ -135,7 +135,7 @@ PyObject* Guarded(Function function) {
   return nullptr;
 }
 
-// --- an op's function: what opstep.ops.OpFunction is a class of
+// --- an op's function: base class of opstep.ops.OpFunction
 
 struct FunctionObject {
   PyObject_HEAD const OpTracer* tracer;  // from the attribute `_tracer`, which the object keeps
@@ -152,7 +152,7 @@ PyObject* CallFunction(PyObject* self, PyObject* args, PyObject* keywords) {
       if (!tracer) tracer = &py::handle(self).attr(py::handle(kTracer)).cast<const OpTracer&>();
       if (py::object result = tracer->Run(args, keywords)) return result;
     }
-    // A program's op, or what is to be said of a wrong call.
+    // An op of a program, or the error of a wrong call.
     const py::object call = py::handle(self).attr(py::handle(kCall));
     PyObject* result = PyObject_Call(call.ptr(), args, keywords);
     if (!result) throw py::error_already_set();
@@ -166,7 +166,7 @@ void FreeObject(PyObject* self) {
   Py_DECREF(type);
 }
 
-// --- what opstep.context knows of the thread
+// --- the thread's state in opstep.context
 
 template <typename F>
 void* Slot(F* function) {
@@ -249,7 +249,7 @@ void BindTracing(py::module_& m) {
   m.attr("Mode") = MakeModeType();
   m.def("set_recording", [](bool on) { return std::exchange(ThisThread().recording, on); });
   m.def("stop_next", [] { ThisThread().stop_next = true; });
-  // The tracers of add, sub, mul, div, pow and matmul, which are kept for ever.
+  // The tracers of add, sub, mul, div, pow and matmul, which are never freed.
   m.def("set_operators", [](const py::list& tracers) {
     OPSTEP_CHECK(tracers.size() == kOperators, "there are ", kOperators, " operators");
     for (size_t i = 0; i < kOperators; ++i)

@@ -1,4 +1,4 @@
-// Runtime values of imperative mode: the type that opstep.imperative.Value is a class of.
+// Runtime values of imperative mode: the base type of opstep.imperative.Value.
 #include "opstep/bindings/imperative/values.h"
 
 #include <pybind11/stl.h>
@@ -10,8 +10,8 @@
 namespace opstep::python {
 namespace {
 
-// The base, and the class that ops make their results of. Leaked, as all Python objects here: they
-// must not be released after the interpreter has ended.
+// The base, and the class of ops' results. Leaked, as all Python objects here: they must not be
+// released after the interpreter has ended.
 PyTypeObject* base_type = nullptr;
 PyTypeObject* value_type = nullptr;
 
@@ -64,7 +64,7 @@ py::object Name(PyObject* self) { return py::str(Core(self).name); }
 py::object StopGradient(PyObject* self) { return py::bool_(Core(self).stop_gradient); }
 py::object IsLeaf(PyObject* self) { return py::bool_(Core(self).node == nullptr); }
 
-// What gradients may need must not be written into: nobody would notice.
+// Memory that gradients may need must not be written to: nobody would notice.
 py::object Array(PyObject* self) {
   const RuntimeValue& value = Core(self);
   py::array array = ToArray(value.tensor());
@@ -88,7 +88,7 @@ py::object Detach(PyObject* self) {
   return ToPython(std::move(made));
 }
 
-// What it holds was changed by other means than ops.
+// Its memory was changed by something other than ops.
 py::object Written(PyObject* self) {
   Core(self).buffer->writes.fetch_add(1, std::memory_order_relaxed);
   return py::none();
@@ -119,7 +119,7 @@ py::object SetGradient(PyObject* self, PyObject* gradient) {
 // Shares the array's memory where the layout allows; the value keeps the array alive.
 py::object TakeArray(PyObject* self, PyObject* object) {
   auto array = py::cast<py::array>(object);
-  // An op may be told to write into the value.
+  // An op may be asked to write into the value.
   if (!array.writeable()) array = array.attr("copy")();
   std::vector<py::object> keep;
   Tensor tensor = BorrowArray(array, keep, "the value");
@@ -143,7 +143,7 @@ auto WithoutGilOnLine(F&& run) {
   } catch (const OpError&) {
     throw;
   } catch (const Error& error) {
-    // What could not be differentiated names its own line.
+    // An error of differentiation names its own line.
     const std::string what = error.what();
     throw Error(what.ends_with(")") ? what : what + UserPlace());
   }
@@ -212,9 +212,8 @@ PyTypeObject* MakeBaseType() {
   }};
   static std::array<PyMethodDef, 6> methods{{
       {"numpy", PlainMethod<&Array>, METH_NOARGS,
-       "The value as an array over the same memory, read-only where a gradient may need it. What "
-       "is "
-       "written into another one is what backward() finds there."},
+       "The value as an array over the same memory, read-only where a gradient may need it. "
+       "backward() sees what is written into a writable array."},
       {"detach", PlainMethod<&Detach>, METH_NOARGS,
        "The same memory, through which no gradient flows."},
       {"_written", PlainMethod<&Written>, METH_NOARGS, nullptr},
@@ -266,7 +265,7 @@ const ValuePtr& CoreOf(PyObject* value) {
 }
 
 py::object ToPython(ValuePtr value) {
-  // One that is being freed shows it no more.
+  // An object that is being freed does not show it any more.
   auto* shown = static_cast<PyObject*>(value->shown_as);
   if (shown && Py_REFCNT(shown) > 0) return py::reinterpret_borrow<py::object>(shown);
   PyObject* made = New(value_type, nullptr, nullptr);

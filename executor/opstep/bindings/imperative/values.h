@@ -15,9 +15,9 @@ struct ValueObject {
 bool IsValue(PyObject* object);
 // That of an object for which IsValue holds.
 const ValuePtr& CoreOf(PyObject* value);
-// The object that shows the value: the one there is, or a new one.
+// The object that shows the value: the existing one, or a new one.
 py::object ToPython(ValuePtr value);
-// A number as an array of one element and no dimension.
+// A number as an array of one element without dimensions.
 py::array NumpyScalar(py::handle number, DType dtype);
 
 // The operators of Python that are one op each.
