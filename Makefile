@@ -16,6 +16,7 @@ NATIVE_DIRS := $(wildcard proto executor/base executor/data executor/ir executor
 NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o -name '*.h' \
   -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
   CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
+PROJECTS := pyproject.toml debug_server/pyproject.toml
 
 # The tests go one after the other, the fast ones first, whatever -j says.
 .NOTPARALLEL:
@@ -34,13 +35,11 @@ $(STAMPS)/system-%: tools/setup_system.sh
 	@tools/setup_system.sh $*
 	@touch $@
 
-$(STAMPS)/venv: tools/setup_venv.sh pyproject.toml $(STAMPS)/system-build $(STAMPS)/system-python
-	@echo "Setting up .venv"
+$(STAMPS)/venv: tools/setup_venv.sh $(PROJECTS) $(STAMPS)/system-build $(STAMPS)/system-python
 	@tools/setup_venv.sh
 	@touch $@
 
-$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/venv
-	@echo "Building opstep"
+$(STAMPS)/editable: $(PROJECTS) tools/install.sh $(STAMPS)/venv
 	@tools/install.sh editable
 	@touch $@
 
@@ -50,8 +49,7 @@ $(STAMPS)/install: $(NATIVE) $(STAMPS)/editable
 
 # Extras of pyproject.toml (test, lint, bench), installed only when a target needs them.
 $(STAMPS)/extra-%: pyproject.toml tools/requirements.py $(STAMPS)/venv
-	@echo "Installing the Python packages for $*"
-	@tools/pip.sh install -r <($(PY) tools/requirements.py $*)
+	@tools/pip.sh "Installing the Python packages for $*" install -r <($(PY) tools/requirements.py $*)
 	@touch $@
 
 build: $(STAMPS)/install ## Build everything into .venv (Debian packages, environment, extension)

@@ -18,4 +18,4 @@ PY
 [[ -x .venv/bin/python ]] || "$python" -m venv .venv
 mkdir -p build
 .venv/bin/python tools/requirements.py build >build/requirements.txt
-tools/pip.sh install -r build/requirements.txt
+tools/pip.sh "Installing the Python packages of the build" install -r build/requirements.txt
