@@ -11,7 +11,13 @@ ROOT = Path(__file__).parents[1]
 
 def requirements(group: str) -> list[str]:
     if group == "build":
-        return sum((_array(project, "[build-system]", "requires") for project in (ROOT, ROOT / "debug_server")), [])
+        return sum(
+            (
+                _array(project, "[build-system]", "requires")
+                for project in (ROOT, ROOT / "debug_server")
+            ),
+            [],
+        )
     return _array(ROOT, "[project.optional-dependencies]", group)
 
 
