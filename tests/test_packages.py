@@ -1,4 +1,4 @@
-"""The two distributions: one version everywhere, and what the debug server says without the executor."""
+"""The two distributions: their versions, and the debug server without the executor."""
 
 from __future__ import annotations
 

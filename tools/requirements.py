@@ -11,13 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 def requirements(group: str) -> list[str]:
     if group == "build":
-        return sum(
-            (
-                _array(project, "[build-system]", "requires")
-                for project in (ROOT, ROOT / "debug_server")
-            ),
-            [],
-        )
+        server = _array(ROOT / "debug_server", "[build-system]", "requires")
+        return _array(ROOT, "[build-system]", "requires") + server
     return _array(ROOT, "[project.optional-dependencies]", group)
 
 

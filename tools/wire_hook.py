@@ -16,7 +16,7 @@ PROTOS = TOOLS.parent / "proto"
 
 class WireHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        # An editable install takes the one beside the sources, which tools/install.sh keeps up to date.
+        # An editable install takes the one beside the sources, of tools/install.sh.
         if version == "editable":
             return
         sys.path.insert(0, str(TOOLS))
