@@ -15,7 +15,7 @@ NATIVE_DIRS := $(wildcard proto executor/base executor/data executor/ir executor
   executor/runtime executor/debug executor/opstep/bindings)
 NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -type f \( -name '*.cc' -o -name '*.h' \
   -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
-  CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
+  CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/ccache.sh tools/generate_wire.py
 PROJECTS := pyproject.toml debug_server/pyproject.toml
 
 # The tests go one after the other, the fast ones first, whatever -j says.

