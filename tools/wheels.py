@@ -170,7 +170,7 @@ class Trial:
         self.name = name
         self.folder = BUILD / "try" / name
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self._log = self.folder.with_suffix(".log")
+        self._log = self.folder.parent / f"{name}.log"
         command = [
             sys.executable,
             ROOT / "tools" / "try_wheel.py",
