@@ -15,11 +15,12 @@ NATIVE_DIRS := $(shell find proto executor/base executor/data executor/ir execut
   executor/runtime executor/debug executor/opstep/bindings -type d -not -name __pycache__ 2>/dev/null)
 NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -maxdepth 1 -type f \( -name '*.cc' -o -name '*.h' \
   -o -name '*.proto' -o -name CMakeLists.txt \) 2>/dev/null) \
-  CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/generate_wire.py
+  CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/ccache.sh tools/generate_wire.py
+PROJECTS := pyproject.toml debug_server/pyproject.toml
 
 # The tests go one after the other, the fast ones first, whatever -j says.
 .NOTPARALLEL:
-.PHONY: sanitize help build demo docs pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
+.PHONY: sanitize help build demo docs includes test-python pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -34,8 +35,7 @@ $(STAMPS)/system-%: tools/setup_system.sh
 	@tools/setup_system.sh $*
 	@touch $@
 
-$(STAMPS)/venv: tools/setup_venv.sh pyproject.toml $(STAMPS)/system-build $(STAMPS)/system-python
-	@echo "Setting up .venv"
+$(STAMPS)/venv: tools/setup_venv.sh $(PROJECTS) $(STAMPS)/system-build $(STAMPS)/system-python
 	@tools/setup_venv.sh
 	@touch $@
 
@@ -45,8 +45,7 @@ $(shell mkdir -p $(STAMPS); list=$$(find executor/opstep debug_server/opstep_ser
   -not -path '*/wire/*' | sort); [[ $$list == "$$(cat $(STAMPS)/modules 2>/dev/null)" ]] || \
   echo "$$list" >$(STAMPS)/modules)
 
-$(STAMPS)/editable: pyproject.toml tools/install.sh $(STAMPS)/modules $(STAMPS)/venv
-	@echo "Building opstep"
+$(STAMPS)/editable: $(PROJECTS) tools/install.sh $(STAMPS)/modules $(STAMPS)/venv
 	@tools/install.sh editable
 	@touch $@
 
@@ -56,8 +55,7 @@ $(STAMPS)/install: $(NATIVE) $(STAMPS)/editable
 
 # Extras of pyproject.toml (test, lint, bench), installed only when a target needs them.
 $(STAMPS)/extra-%: pyproject.toml tools/requirements.py $(STAMPS)/venv
-	@echo "Installing the Python packages for $*"
-	@tools/pip.sh install -r <($(PY) tools/requirements.py $*)
+	@tools/pip.sh "Installing the Python packages for $*" install -r <($(PY) tools/requirements.py $*)
 	@touch $@
 
 build: $(STAMPS)/install ## Build everything into .venv (Debian packages, environment, extension)
@@ -75,16 +73,27 @@ TWO = -n 2
 # At the end of a recipe, however it ends: how long it took.
 TIMED = trap 'echo "$@ took $$((SECONDS / 60)) min $$((SECONDS % 60)) s"' EXIT;
 
-test: docs test-fast test-e2e test-emacs test-vscode ## All tests, and the documentation's site
+test: docs includes test-fast test-e2e test-emacs test-vscode ## All tests, and the documentation's site
+
+# Without servers, adapters, editors, and what takes long.
+FAST = -m "not e2e and not vscode and not slow and not emacs"
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
-	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) -m "not e2e and not vscode and not slow and not emacs" tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) $(FAST) tests
 
 test-cpp: build ## The C++ test programs
 	@if compgen -G 'tests/cpp/*.cc' >/dev/null; then \
 	  cmake --build build/cmake --target cpp_tests; \
 	  ctest --test-dir build/cmake --output-on-failure --no-tests=error; \
 	fi
+
+# The oldest and the newest Python if none is named: make test-python PYTHONS="3.12".
+test-python: ## The fast tests and those of names, with the wheels of other Pythons
+	@$(MAKE) wheel PYTHONS="$(or $(PYTHONS),3.10 3.13)"
+	@$(TIMED) for each in $(or $(PYTHONS),3.10 3.13); do \
+	  tools/test_wheel.sh $$each $(TWO) $(FAST) tests; \
+	  tools/test_wheel.sh $$each $(TWO) tests/e2e/names; \
+	done
 
 # Microsoft's test client for debug adapters.
 $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
@@ -129,6 +138,9 @@ bench: build $(STAMPS)/extra-bench $(STAMPS)/system-bench ## Compare with the pe
 
 CPP_FILES = $(shell find executor tests/cpp -name '*.cc' -o -name '*.h' 2>/dev/null)
 
+includes: build ## Compile each C++ file without precompiled headers: a forgotten include is an error
+	@$(TIMED) nice tools/includes.sh
+
 lint: build $(STAMPS)/extra-test $(STAMPS)/extra-lint ## Check style and types of Python, C++ and TypeScript
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -147,8 +159,9 @@ sanitize: build ## C++ tests and a debugging session under address, undefined an
 
 # --- packages -----------------------------------------------------------------------------------
 
-wheel: $(STAMPS)/venv ## Build a self-contained wheel into dist/
-	@tools/wheel.sh
+# PYTHONS="3.12 3.13": these only.
+wheel: $(STAMPS)/venv $(STAMPS)/extra-wheel ## Build wheels for each Python found into dist/, and try each
+	@$(TIMED) $(PY) tools/wheels.py $(PYTHONS)
 
 vsix: $(VSCODE)/opstep.vsix ## Build the VS Code extension, ide_plugins/vscode/opstep.vsix
 

@@ -19,3 +19,13 @@ status=0
 show opstep debug --batch -ex "catch nan" -ex run -ex where -ex inputs examples/find_the_nan.py \
   || status=$?
 [[ $status -eq 1 ]] || { echo "demo: no NaN was found (exit status $status)" >&2; exit 1; }
+
+cat <<'TEXT'
+
+That was the debugger in batch mode. Try it yourself:
+
+  source .venv/bin/activate
+  opstep debug examples/find_the_nan.py     # type: catch nan, run, where, inputs, help
+  opstep debug --tui examples/digits_mlp.py # a full screen: type break matmul, run, next
+  make vsix                                 # the extension for VS Code: docs/vscode.md
+TEXT

@@ -15,7 +15,7 @@ INIT = '"""Generated from proto/ by tools/generate_wire.py at build time."""\n'
 
 def generate(protos: list[Path], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    for stale in out.glob("*_pb2*"):
+    for stale in out.glob("*.py*"):
         stale.unlink()
     include = resources.files("grpc_tools") / "_proto"
     options = [f"-I{protos[0].parent}", f"-I{include}", f"--python_out={out}", f"--pyi_out={out}"]

@@ -4,34 +4,35 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
-# What one clone has compiled, another need not.
-export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1
 
 # Two builds at once would write the same build folder.
 mkdir -p build
 exec 9>build/.lock
 flock 9
 
-install_editable() { tools/pip.sh install --no-build-isolation -e .; }
+install_executor() {
+  # -v: pip passes on how far ninja is. --no-deps: no index has opstep-server.
+  tools/pip.sh "Compiling opstep" install -v --no-build-isolation --no-deps -e .
+}
+
+wire=debug_server/opstep_server/wire
+generate_wire() {
+  [[ -z $(find proto/*.proto tools/generate_wire.py debug_server/pyproject.toml -newer $wire/__init__.py 2>&1) ]] ||
+    python tools/generate_wire.py --out $wire proto/*.proto
+}
 
 if [[ $1 == editable ]]; then
-  install_editable
+  generate_wire
+  install_executor
+  tools/pip.sh "Installing the debug server" install --no-build-isolation -e debug_server
 else
+  generate_wire
   log=build/install.log
-  cmake --build build/cmake
+  tools/progress.sh "Compiling opstep" cmake --build build/cmake
   site=$(python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
   # ALWAYS: cmake otherwise takes files made within the same second for the same.
   CMAKE_INSTALL_ALWAYS=1 cmake --install build/cmake --prefix "$site" --strip >"$log" || { cat "$log" >&2; exit 1; }
   # The editable install finds only modules that it knew when it was made.
   new=$(sed "s|^$site/||" build/cmake/install_manifest.txt | grep -vxFf <(cut -d, -f1 "$site"/opstep-*.dist-info/RECORD) || true)
-  [[ -z $new ]] || install_editable
+  [[ -z $new ]] || install_executor
 fi
-
-# Type checkers and editors look beside the sources, not into site-packages.
-wire=debug_server/opstep_server/wire
-mkdir -p "$wire"
-find "$wire" -type l -delete
-for file in "$PWD"/build/cmake/proto/python/wire/*.py*; do
-  name=$(basename "$file")
-  [[ -e $wire/$name ]] || ln -s "$file" "$wire/$name"
-done

@@ -4,9 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$root}" CCACHE_NOHASHDIR=1
-# What ccache needs for precompiled headers; it then need not run the preprocessor first.
-export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
 
 sanitize() {
   local kind=$1 flags=$2 library=$3 folder=build/sanitize-$1 log=build/sanitize-$1.log
@@ -14,9 +11,9 @@ sanitize() {
   # Optimised little and with line numbers only: most of the build's time is the compiler's.
   # The extension leaves the sanitizer's functions to the library that is preloaded.
   cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
-    -DOPSTEP_WERROR=OFF -DOPSTEP_PRECOMPILE=ON \
+    -DOPSTEP_WERROR=OFF \
     -DCMAKE_PREFIX_PATH="$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')" \
-    -DCMAKE_CXX_FLAGS="$flags -fno-omit-frame-pointer -fpch-preprocess" >"$log" || { cat "$log" >&2; return 1; }
+    -DCMAKE_CXX_FLAGS="$flags -fno-omit-frame-pointer" >"$log" || { cat "$log" >&2; return 1; }
   nice cmake --build "$folder" --target _core cpp_tests
 
   local reports=$root/$folder/reports

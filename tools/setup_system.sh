@@ -57,13 +57,14 @@ if [[ $(id -u) -ne 0 ]]; then
   as_root=(sudo)
 fi
 
-echo "Installing Debian packages: ${missing[*]}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+echo "Missing Debian packages: ${missing[*]}"
+# Here, because the password cannot be asked for while the output goes to a log.
+[[ ${#as_root[@]} -eq 0 ]] || sudo -v || give_up "sudo was refused"
 apt() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -o DPkg::Lock::Timeout=300 -q -y "$@" >"$log" 2>&1
+  "$(dirname "$0")/progress.sh" "$1" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -o DPkg::Lock::Timeout=300 -q -y "${@:2}"
 }
 # A fresh list first: a stale one names package files that are gone from the mirror.
-apt update || true
-apt install --no-install-recommends "${missing[@]}" || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
+apt "Updating the list of Debian packages" update || true
+apt "Installing Debian packages" install --no-install-recommends "${missing[@]}" ||
+  give_up "apt-get could not install them"

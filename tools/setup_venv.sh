@@ -15,7 +15,7 @@ if not os.path.exists(header):
              "or set PYTHON for make.")
 PY
 
-[[ -x .venv/bin/python ]] || "$python" -m venv .venv
+[[ -x .venv/bin/python ]] || tools/progress.sh "Making .venv" "$python" -m venv .venv
 mkdir -p build
 .venv/bin/python tools/requirements.py build >build/requirements.txt
-tools/pip.sh install -r build/requirements.txt
+tools/pip.sh "Installing the Python packages of the build" install -r build/requirements.txt

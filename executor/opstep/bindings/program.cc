@@ -110,10 +110,10 @@ void SetVarAttrs(Program& program, int block, const std::string& name,
   for (const auto& [key, value] : attrs) *var.add_attrs() = FloatAttr(key, value);
 }
 
-using Fields = std::vector<std::tuple<std::string, py::object, py::object, int>>;
+using VariableFields = std::vector<std::tuple<std::string, py::object, py::object, int>>;
 
 // Name, dtype, sizes and lod level of each value of a reader's records.
-void SetFields(Program& program, int block, const std::string& name, const Fields& fields) {
+void SetFields(Program& program, int block, const std::string& name, const VariableFields& fields) {
   proto::VarDesc& var = MutableVar(program, block, name);
   var.clear_fields();
   for (const auto& [field, dtype, shape, levels] : fields) {
@@ -146,7 +146,7 @@ void CreateStack(Program& program, int block, const std::string& name, py::handl
 }
 
 // The last op of the block that writes the variable, or 0.
-uint32_t WriterOf(const Program& program, int block, const std::string& name) {
+uint32_t WriterId(const Program& program, int block, const std::string& name) {
   const auto& ops = program.block(CheckBlock(program, block)).ops();
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     for (const proto::Slot& slot : op->outputs()) {
@@ -224,19 +224,19 @@ struct Lineages {
     return found == first.end() ? program : found->second;
   }
 };
-Lineages& Known() {
+Lineages& AllLineages() {
   static auto* lineages = new Lineages;
   return *lineages;
 }
 
 bool HaveOneOrigin(uint32_t program, uint32_t other) {
-  const std::lock_guard lock(Known().mutex);
-  return Known().Of(program) == Known().Of(other);
+  const std::lock_guard lock(AllLineages().mutex);
+  return AllLineages().Of(program) == AllLineages().Of(other);
 }
 
 std::shared_ptr<Program> MadeFrom(const Program& source, std::shared_ptr<Program> made) {
-  const std::lock_guard lock(Known().mutex);
-  Known().first[made->id()] = Known().Of(source.id());
+  const std::lock_guard lock(AllLineages().mutex);
+  AllLineages().first[made->id()] = AllLineages().Of(source.id());
   return made;
 }
 
@@ -393,7 +393,7 @@ void BindProgram(py::module_& m) {
                                    bool v) { MutableVar(p, b, n).set_stop_gradient(v); })
       .def("var_attrs", &VarAttrs)
       .def("set_var_attrs", &SetVarAttrs)
-      .def("writer", &WriterOf)
+      .def("writer", &WriterId)
       .def("feed_names", &FeedNames)
       .def("lod", &GetLod)
       .def("set_lod", &SetLod)

@@ -10,9 +10,10 @@
 namespace opstep::python {
 namespace {
 
-using Fields = std::vector<std::pair<std::string, std::pair<std::string, std::vector<int64_t>>>>;
+using RecordFields =
+    std::vector<std::pair<std::string, std::pair<std::string, std::vector<int64_t>>>>;
 
-std::unique_ptr<RecordWriter> MakeWriter(const std::string& path, const Fields& fields,
+std::unique_ptr<RecordWriter> MakeWriter(const std::string& path, const RecordFields& fields,
                                          const std::string& codec, size_t chunk_bytes) {
   RecordSchema schema;
   for (const auto& [name, type] : fields) {

@@ -73,16 +73,31 @@ export function checkInterpreter(
 ): Promise<InterpreterProblem | undefined> {
   return new Promise((resolve) => {
     const options = { cwd: safeDirectory, timeout: 30_000 };
-    const code = "import opstep_server; print(opstep_server.version())";
+    const code = [
+      "import sys; print('cp%d%d' % sys.version_info[:2], flush=True)",
+      "import opstep_server; print(opstep_server.version())",
+    ].join("\n");
     execFile(python, ["-c", code], options, (error, stdout, stderr) => {
-      const version = stdout.trim().split("\n").pop() ?? "";
-      resolve(error ? describe(python, error, stderr) : mismatch(python, version, extensionVersion));
+      const lines = stdout.trim().split("\n");
+      const tag = lines.find((line) => /^cp\d+$/.test(line)) ?? "";
+      const version = lines.pop() ?? "";
+      const command = installCommand(python, tag);
+      resolve(
+        error
+          ? describe(python, error, stderr, command)
+          : mismatch(python, version, extensionVersion, command),
+      );
     });
   });
 }
 
 /** Before 1.0 the second number is what tells two versions apart that do not fit together. */
-function mismatch(python: string, opstep: string, extension: string): InterpreterProblem | undefined {
+function mismatch(
+  python: string,
+  opstep: string,
+  extension: string,
+  installCommand: string,
+): InterpreterProblem | undefined {
   const order = compareReleases(opstep, extension);
   if (order === 0) {
     return undefined;
@@ -90,7 +105,7 @@ function mismatch(python: string, opstep: string, extension: string): Interprete
   const wanted = extension.split(".").slice(0, 2).join(".");
   const found = `${python} has opstep ${opstep}, and this extension is for opstep ${wanted}`;
   return order < 0
-    ? { message: `${found}: ${installing(python)}.`, installCommand: installCommand(python) }
+    ? { message: `${found}: ${installing(installCommand)}.`, installCommand }
     : { message: `${found}: install the extension of that opstep ("make vsix" in its folder).` };
 }
 
@@ -103,7 +118,12 @@ export function compareReleases(one: string, other: string): number {
   return a[0]! - b[0]! || a[1]! - b[1]!;
 }
 
-function describe(python: string, error: Error & { code?: unknown }, stderr: string): InterpreterProblem {
+function describe(
+  python: string,
+  error: Error & { code?: unknown },
+  stderr: string,
+  installCommand: string,
+): InterpreterProblem {
   const whatToDo = 'set "python" in launch.json or the setting opstep.python';
   if (typeof error.code === "string") {
     return { message: `The Python interpreter ${python} cannot be started (${error.code}): ${whatToDo}.` };
@@ -111,20 +131,20 @@ function describe(python: string, error: Error & { code?: unknown }, stderr: str
   const reason = stderr.trim().split("\n").pop() ?? "";
   if (/No module named '?opstep_server'?$/.test(reason)) {
     return {
-      message: `opstep is not installed for ${python}: ${installing(python)}, or ${whatToDo}.`,
-      installCommand: installCommand(python),
+      message: `opstep is not installed for ${python}: ${installing(installCommand)}, or ${whatToDo}.`,
+      installCommand,
     };
   }
   return { message: `${python} cannot import opstep_server (${reason || error.message}): ${whatToDo}.` };
 }
 
-function installing(python: string): string {
-  return `in opstep's folder run "make wheel" and "${installCommand(python)}"`;
+function installing(installCommand: string): string {
+  return `in opstep's folder run "make wheel" and "${installCommand}"`;
 }
 
-/** The wheel is made from the sources: no package index carries it. */
-function installCommand(python: string): string {
-  return `${quote(python)} -m pip install dist/opstep-*.whl`;
+/** The wheels are made from the sources: no package index has them. `tag` is the Python's, "cp312". */
+function installCommand(python: string, tag: string): string {
+  return `${quote(python)} -m pip install dist/opstep_server-*.whl dist/opstep-*-${tag}-*.whl`;
 }
 
 function quote(word: string): string {

@@ -268,7 +268,7 @@ def test_parquet_without_its_package(tmp_path: Path):
     done = report(tmp_path, "--html", PYTHONPATH=paths)
     assert done.stderr == (
         f"opstep: {tmp_path} has only Parquet files, which need the package pyarrow: "
-        'pip install "opstep[parquet]"\n'
+        'pip install "opstep-server[parquet]"\n'
     )
     assert done.returncode == 2
 

@@ -29,8 +29,9 @@ def test_every_kind_says_what_it_is(kind: str, root: Path):
     assert all(key.doc and key.type in (str, int, float, bool, bytes) for key in found.keys)
     assert bool(found.extra) == bool(found.module)
     if found.extra:
-        extra = found.extra.removeprefix("opstep[").removesuffix("]")
-        assert re.search(rf"^{extra} = \[", (root / "pyproject.toml").read_text(), re.MULTILINE)
+        extra = found.extra.removeprefix("opstep-server[").removesuffix("]")
+        project = (root / "debug_server" / "pyproject.toml").read_text()
+        assert re.search(rf"^{extra} = \[", project, re.MULTILINE)
 
 
 def test_nothing_is_imported_before_it_is_used():
@@ -62,7 +63,7 @@ try:
 except base.SinkError as error:
     print(error)
 """
-    command = f'pip install "opstep[{kind}]"'
+    command = f'pip install "opstep-server[{kind}]"'
     assert python(code) == f"the sink '{kind}' needs the package {package}: {command}\n"
 
 

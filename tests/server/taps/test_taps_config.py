@@ -217,7 +217,7 @@ def test_a_sink_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.startswith(
         "taps.toml:2: the sink 'parquet' needs the package pyarrow: pip install"
     )
-    assert "opstep[parquet]" in found
+    assert "opstep-server[parquet]" in found
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

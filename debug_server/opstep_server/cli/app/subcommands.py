@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib.util
 import itertools
 import os
 import signal
@@ -97,6 +98,9 @@ def _wrong_taps(words: list[str]) -> int:
 
 def _executor(words: list[str]) -> int:
     """This process becomes the executor's, so that signals and the exit code are its own."""
+    if sentence := _executor_missing(f"'opstep {words[0]}'"):
+        print(f"opstep: {sentence}", file=sys.stderr)
+        return exit_codes.WRONG
     # -P: a file beside the user must not be taken for a module of ours.
     safe = ["-P"] if sys.version_info >= (3, 11) else []
     command = [sys.executable, *safe, "-m", "opstep", *words]
@@ -107,12 +111,25 @@ def _executor(words: list[str]) -> int:
         return 1
 
 
+def _executor_missing(what: str) -> str:
+    """What to say when only the debug server is installed; "" when the executor is there too."""
+    if importlib.util.find_spec("opstep") is not None:
+        return ""
+    return (
+        f"{what} needs the executor, and {sys.executable} has only the debug server: "
+        "install the package opstep there"
+    )
+
+
 # ---- the terminal debugger -----------------------------------------------------------------------
 
 
 def _debug(args: argparse.Namespace) -> int:
     characters.replace_unknown()
-    if sentence := problem(args):
+    sentence = problem(args)
+    if not sentence and args.command == "debug" and args.saved and not args.python:
+        sentence = _executor_missing("a saved program")
+    if sentence:
         print(f"opstep: {sentence}", file=sys.stderr)
         return exit_codes.WRONG
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:

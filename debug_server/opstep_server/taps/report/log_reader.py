@@ -55,7 +55,7 @@ class LogReader:
         if importlib.util.find_spec("pyarrow") is None:
             raise DirectoryError(
                 f"{self._directory} has only Parquet files, which need the package pyarrow: "
-                'pip install "opstep[parquet]"'
+                'pip install "opstep-server[parquet]"'
             )
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -35,7 +35,8 @@ class Sink(ABC):
 
     kind: ClassVar[str]
     doc: ClassVar[str]
-    # The extra of the package that it needs ("opstep[parquet]"), and the module that must be there.
+    # The extra of the package that it needs ("opstep-server[parquet]"), and the module that must
+    # be there.
     extra: ClassVar[str] = ""
     module: ClassVar[str] = ""
     keys: ClassVar[tuple[Key, ...]] = ()

@@ -31,7 +31,7 @@ class OtelSink(Sink):
         "Metrics for an OpenTelemetry collector (OTLP over HTTP): the last statistics and numbers "
         "as gauges opstep.tap.…, records as a sum."
     )
-    extra = "opstep[otel]"
+    extra = "opstep-server[otel]"
     module = "opentelemetry.exporter.otlp.proto.http"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("endpoint", str, "http://127.0.0.1:4318", "of the collector; /v1/metrics is added"),

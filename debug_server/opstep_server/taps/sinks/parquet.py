@@ -54,7 +54,7 @@ class ParquetSink(Sink):
         "Parquet files, a folder a tap and day, for pandas and DuckDB "
         "(SELECT * FROM 'DIR/**/*.parquet'). Full tensors are left out."
     )
-    extra = "opstep[parquet]"
+    extra = "opstep-server[parquet]"
     module = "pyarrow"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("rows", int, 100_000, "a file is finished, and can be read, when it has so many rows"),

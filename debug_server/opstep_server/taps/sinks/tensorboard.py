@@ -35,7 +35,7 @@ class TensorboardSink(Sink):
         "Event files for TensorBoard: statistics and numbers as scalars, histograms, "
         "and full tensors that look like images. Samples and errors are left out."
     )
-    extra = "opstep[tensorboard]"
+    extra = "opstep-server[tensorboard]"
     module = "tensorboard"
     keys: ClassVar[tuple[Key, ...]] = (
         Key("rotate_bytes", bytes, 256 << 20, "begin another event file after so many bytes"),

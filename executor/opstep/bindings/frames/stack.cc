@@ -31,21 +31,21 @@ std::unordered_map<uint32_t, FrameIndexes>& Interned() {
 }
 
 // Stacks as a tree: (number of the stack around, number of the code, place in it) → its number.
-struct Call {
+struct StackCall {
   uint64_t around;
   uint32_t code;
   uint32_t place;
-  bool operator==(const Call&) const = default;
+  bool operator==(const StackCall&) const = default;
 };
-struct HashCall {
-  size_t operator()(const Call& call) const {
+struct HashStackCall {
+  size_t operator()(const StackCall& call) const {
     uint64_t hash = call.around * 0x9e3779b97f4a7c15u ^ (uint64_t{call.code} << 32 | call.place);
     hash *= 0xd6e8feb86659fd93u;
     return hash ^ hash >> 32;
   }
 };
-std::unordered_map<Call, uint64_t, HashCall>& Calls() {
-  static auto* calls = new std::unordered_map<Call, uint64_t, HashCall>;
+std::unordered_map<StackCall, uint64_t, HashStackCall>& StackCalls() {
+  static auto* calls = new std::unordered_map<StackCall, uint64_t, HashStackCall>;
   return *calls;
 }
 // Rises when the stacks remembered by threads become invalid.
@@ -213,8 +213,8 @@ uint64_t UserStackNumber() {
     frame = back;
   }
   Py_XDECREF(frame);
-  if (Calls().size() >= kMaxCalls) {
-    Calls().clear();
+  if (StackCalls().size() >= kMaxCalls) {
+    StackCalls().clear();
     ++forgotten;
   }
   // Looking at a frame may run Python code, which may call this again.
@@ -240,7 +240,7 @@ uint64_t UserStackNumber() {
     Seen& now = seen[i];
     if (!same && now.user) {
       static uint64_t numbers = 0;
-      const auto [it, added] = Calls().try_emplace({stack, now.number, now.place});
+      const auto [it, added] = StackCalls().try_emplace({stack, now.number, now.place});
       if (added) it->second = ++numbers;
       now.stack = it->second;
     } else if (!same) {
