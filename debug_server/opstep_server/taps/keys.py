@@ -1,4 +1,4 @@
-"""The table of a tap's keys, from which files, options, help and docs are made."""
+"""The table of a tap's keys; settings files, options, help and docs come from it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_SAMPLES = 65536
 @dataclass(frozen=True)
 class TapKey:
     name: str
-    # As it stands in a file.
+    # As text of a file.
     example: str
     doc: str
-    # What is meant; raises ValueError when it is nothing of the kind.
+    # Converts the value; raises ValueError when it is invalid.
     read: Callable[[object], object]
-    # When it is not said.
+    # The default, as text.
     default: str = ""
 
 

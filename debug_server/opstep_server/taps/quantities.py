@@ -1,4 +1,4 @@
-"""Amounts as people write them: durations, sizes, rates, moments; wrong ones are a ValueError."""
+"""Parsers of durations, sizes, rates and times as users write them; errors are a ValueError."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rate(value: object) -> float:
 
 
 def moment(value: object) -> float:
-    """A date or a time of one, as TOML has them or as text; without a zone it is local time."""
+    """A date or a date with a time, from TOML or as text; without a zone it is local time."""
     found = value
     if isinstance(value, str):
         text = re.sub(r"[zZ]$", "+00:00", value.strip())
@@ -82,7 +82,7 @@ def moment(value: object) -> float:
 
 
 def shown(value: object) -> str:
-    """As it stands in messages; TOML's and JSON's words for what Python spells otherwise."""
+    """The value as text of messages, in the spelling of TOML and JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else repr(value)

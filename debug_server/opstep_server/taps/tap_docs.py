@@ -216,7 +216,7 @@ def _default(key: Key) -> str:
 
 
 def _sinks() -> Iterator[type[Sink]]:
-    """Also those whose packages are not there."""
+    """All kinds of sinks, also those whose packages are not installed."""
     for place in kinds.KINDS.values():
         module, _, name = place.partition(":")
         found: type[Sink] = getattr(importlib.import_module(module), name)
