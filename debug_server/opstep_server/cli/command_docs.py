@@ -53,7 +53,7 @@ def markdown() -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Indented lines are a block of code."""
+    """The text as Markdown; indented lines become a block of code."""
     lines: list[str] = []
     inside = False
     for line in text.splitlines():

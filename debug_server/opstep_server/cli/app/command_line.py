@@ -54,7 +54,7 @@ TCP wants a token, and beyond this machine TLS. An executor has them by OPSTEP_T
 OPSTEP_TLS_CA, an editor by tokenFile and tlsCa in its attach configuration.
 """
 
-# Commands of the executor's own package, which this one must not import.
+# Commands of the executor's package, which this one must not import.
 EXECUTOR_COMMANDS = {
     "run": "run a script, a saved model or a saved program",
     "show": "print a saved model or program as a listing or as a graph",
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     rest = debug.add_argument(
         "args", metavar="ARGS", nargs=argparse.REMAINDER, help="a script's arguments"
     )
-    rest.required = False  # Python 3.11 would name it among what is missing.
+    rest.required = False  # Python 3.11 would list it as missing.
     _add_debug(debug)
     attach = commands.add_parser(
         "attach",
@@ -156,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """It is looked up only when it is asked for."""
+    """Shows the version, which is looked up only on request."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(f"opstep {opstep_server.version()}")
@@ -164,7 +164,7 @@ class _Version(argparse.Action):
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Ends with a sentence when they are wrong."""
+    """Parses the arguments; ends the process with a sentence when they are wrong."""
     top = parser()
     args = top.parse_args(words)
     if args.command is None:
@@ -173,7 +173,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     if args.command == "debug":
         args.saved = saved_programs.is_saved(args.file)
         if args.saved:
-            # A program takes no arguments of its own: what follows it is for us too.
+            # A program takes no arguments: those after it are for us too.
             options = argparse.ArgumentParser("opstep debug", usage=_DEBUG_USAGE, add_help=False)
             _add_debug(options)
             args = options.parse_args(args.args, args)
@@ -181,7 +181,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def problem(args: argparse.Namespace) -> str:
-    """One sentence on arguments that cannot be used; "" when they can."""
+    """One sentence on unusable arguments; "" when all are fine."""
     if args.command == "attach":
         if args.place is not None and args.listen is not None:
             return "give a process's id, a server's address or --listen ADDRESS, not two of them"

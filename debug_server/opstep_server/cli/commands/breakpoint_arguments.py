@@ -24,7 +24,7 @@ from opstep_server.debugger import (
 )
 from opstep_server.notebook_cells import is_cell
 
-# How many folders are looked through for a file.
+# The most folders that are searched for a file.
 _FOLDERS = 1000
 _CLAUSES = ("if", "hits", "log")
 
@@ -84,7 +84,7 @@ def variable(name: str, changed: bool) -> BreakpointSpec:
     return BreakpointSpec(DataWhere(name, changed))
 
 
-# ---- what is said of the place -------------------------------------------------------------------
+# ---- options of a place --------------------------------------------------------------------------
 
 
 @dataclass
@@ -142,7 +142,7 @@ def _hits(text: str) -> tuple[str, str]:
 
 
 def _first_word(text: str) -> tuple[str, str]:
-    """Quotes hold a word with spaces together."""
+    """The first word and the rest; quotes may enclose a word with spaces."""
     match = re.fullmatch(r"\s*(?:([\"'])(.*?)\1(\S*)|(\S*))\s*(.*)", text)
     if match is None:
         return "", ""
@@ -230,7 +230,7 @@ def find_file(session: TerminalSession, file: str) -> str:
         candidate = os.path.join(folder, os.path.expanduser(file))
         if os.path.isfile(candidate):
             return os.path.realpath(candidate)
-    # Before the script runs its folders say what it may import, then the ops where they were made.
+    # Before the script runs, files of its folders; later also the files where ops were made.
     known = session.names.files | set(_python_files(os.path.dirname(session.script)))
     ending = os.sep + os.path.normpath(file)
     found = sorted({os.path.realpath(path) for path in known if path.endswith(ending)})
@@ -242,9 +242,9 @@ def find_file(session: TerminalSession, file: str) -> str:
 
 
 def _python_files(folder: str) -> Iterator[str]:
-    """Those below the folder; of a very large tree only the first."""
+    """The Python files below the folder; of a very large tree only the first."""
     for path, folders, files in itertools.islice(os.walk(folder), _FOLDERS):
-        # Hidden ones, environments and caches hold nobody's own sources.
+        # Hidden folders, environments and caches do not hold the user's sources.
         folders[:] = sorted(
             name
             for name in folders

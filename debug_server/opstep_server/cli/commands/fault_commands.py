@@ -27,7 +27,7 @@ async def info_faults(session: TerminalSession, pattern: str) -> None:
 
 
 def change(session: TerminalSession, args: str) -> None:
-    """What 'catch' does, without a word: `send` makes it so."""
+    """Changes the session's faults without output; `send` applies them."""
     first, _, rest = args.partition(" ")
     if first == "off":
         session.faults.off(_kinds(rest) if rest.strip() else FAULT_KINDS)
@@ -80,7 +80,7 @@ def _parse(args: str) -> dict[FaultKind, list[FaultSpec]]:
 
 
 def _limits(typed: list[str]) -> dict[FaultKind, float | None]:
-    """The faults, and of overflow the number behind it."""
+    """The faults, and for overflow the number after it."""
     limits: dict[FaultKind, float | None] = {}
     before = ""
     for word in typed:

@@ -1,4 +1,4 @@
-"""Words of pdb and gdb that are not commands here, each with what to write instead."""
+"""Words of pdb and gdb that are not commands here, each with a replacement."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError
 
 _SHOWN = 20
-# Of the full screen, beside the console.
+# The panes of the full screen, beside the console.
 PANES = ("source", "listing", "tensors")
 
 
@@ -32,7 +32,7 @@ async def layout(session: TerminalSession, args: str) -> None:
 
 
 def check_terminal() -> None:
-    """Raises when the terminal is one that can only write lines."""
+    """Raises when the terminal can only write lines."""
     kind = os.environ.get("TERM", "")
     if kind in ("", "dumb", "unknown"):
         told = f"TERM is '{kind}'" if kind else "TERM is not set"
@@ -49,7 +49,7 @@ async def history(session: TerminalSession, args: str) -> None:
 
 
 def setting(session: TerminalSession, args: str) -> bool:
-    """Whether it is one of the debugger's own that 'set' changes, as 'set pagination off' does."""
+    """Changes a setting of the debugger, as in 'set pagination off'; False for other texts."""
     words = args.split()
     if words[:1] != ["pagination"] or "=" in args:
         return False

@@ -66,14 +66,14 @@ async def quit_(session: TerminalSession, args: str) -> None:
     way = ways[0] if ways else await _way(session)
     if way == "stay":
         return
-    # A script that was started here is ended when the session is closed.
+    # A script that was started here ends when the session is closed.
     if session.running and (way == "detach") != session.leaves_running:
         await (session.detach() if way == "detach" else session.end())
     session.quitting = True
 
 
 async def _way(session: TerminalSession) -> str:
-    """How to leave when that was not said."""
+    """How to leave when the user has not said it."""
     if session.leaves_running:
         return "detach"
     if session.ask is None or not session.running:

@@ -34,7 +34,7 @@ async def where(session: TerminalSession, args: str) -> None:
 
 
 async def _show_values(session: TerminalSession, index: int) -> None:
-    """What went in and came out there."""
+    """Shows the inputs and outputs of the frame."""
     rows: list[tuple[str, str]] = []
     for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
         page = await focus.variables(session, scope, 0, _VALUES, index)

@@ -30,7 +30,7 @@ examples:
   opstep collect --taps taps.toml --listen unix:/tmp/taps
 """
 
-# Options that are keys of a tap by the same name: dest, metavar, how the word is read.
+# Options with the same name as a tap's key: dest, metavar, converter.
 KEYS = (
     ("name", "NAME", str),
     ("line", "FILE:N", str),
@@ -61,7 +61,7 @@ _LOG: dict[str, Any] = {
 
 
 def parse_log(words: list[str]) -> argparse.Namespace:
-    """Options may stand between patterns, which a parser of commands cannot read."""
+    """Allows options between patterns, which a parser with subcommands cannot read."""
     parser = argparse.ArgumentParser("opstep log", **_LOG)
     _fill(parser)
     return parser.parse_intermixed_args(words)
