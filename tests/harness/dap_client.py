@@ -1,8 +1,8 @@
 """A strict client of `python -m opstep_server dap`, a real process.
 
 Every message in both directions is checked against the published schema; numbers must rise by one,
-and each request must get exactly one response. Leaving a session's `with` in order is part of the test: the
-adapter must have ended with the expected code, in time, with nothing unread that matters.
+and each request must get exactly one response. Leaving a session's `with` is part of the test: the
+adapter must have ended with the expected code, in time, without important unread messages.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Session:
         filters: list[str] | None = None,
         **launch: Any,
     ) -> list[Json]:
-        """From `initialize` to the launch's response, as VS Code does it; returns the breakpoints."""
+        """From `initialize` to the launch's response, as in VS Code; returns the breakpoints."""
         self.initialize()
         launched = self.send("launch", {"program": str(program), "args": list(args), **launch})
         answers: list[Json] = []

@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import type { Stop, Stops } from "./stops";
 import type { Place } from "./protocol";
 
-/** Where the run stands: `digits · run 42 · iteration 3 · 118 runs/s`. */
+/** The place of the run: `digits · run 42 · iteration 3 · 118 runs/s`. */
 export class StatusBar implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem(
     "opstep.place",
@@ -63,7 +63,7 @@ export function describe(place: Place): string {
   return `${place.programName} · run ${place.run}${iterations}`;
 }
 
-/** Of the runs since the last stop; nothing when there were none, as in stepping. */
+/** The speed of runs since the last stop; empty when there were none, as in stepping. */
 export function speed(
   before: { stop: { session: object; threadId: number }; place: Place } | undefined,
   now: { stop: { session: object; threadId: number }; place: Place },

@@ -1,5 +1,5 @@
-// The page around the plots: what is known of the log, search, order, keys. Names come from
-// anywhere: they reach the page as text only, never as markup.
+// The page around the plots: facts about the log, search, order, keys. Names are not trusted: they
+// reach the page only as text, never as markup.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 dataBegin = DATA.begin;
@@ -71,7 +71,7 @@ class Card {
     return state.time ? this.points.time : this.points.step;
   }
 
-  // Canvases exist only while they can be seen.
+  // Canvases exist only while they are visible.
   open() {
     if (this.points) return;
     this.points = unpack(this.source);
@@ -155,7 +155,7 @@ class Card {
   }
 }
 
-// ---- what is shown -----------------------------------------------------------------------------
+// ---- filter and order --------------------------------------------------------------------------
 
 const compare = new Intl.Collator("en", { numeric: true }).compare;
 const byName = (a, b) => compare(a.source.op, b.source.op) || compare(a.words, b.words);
