@@ -121,11 +121,11 @@ def parse_address(text: str) -> Address:
         return Address(path=path)
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise DebuggerError(f"'{text}' is no address: write unix:/path or host:port")
+        raise DebuggerError(f"'{text}' is not an address: write unix:/path or host:port")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise DebuggerError(f"'{text}' is no address: write [{host}]:{port}")
+        raise DebuggerError(f"'{text}' is not an address: write [{host}]:{port}")
     if not host:
         raise DebuggerError(f"'{text}' names no host: write 127.0.0.1:{port} for this machine only")
     return Address(host=host, port=int(port))
@@ -242,7 +242,7 @@ def _read_private(path: str, what: str) -> bytes:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise DebuggerError(f"{what} {path} is no file")
+                raise DebuggerError(f"{what} {path} is not a file")
             if status.st_mode & 0o077 or status.st_uid not in (os.geteuid(), 0):
                 raise DebuggerError(f"{what} {path} can be read by others: chmod 600 it")
             return file.read(1 << 20)

@@ -112,7 +112,9 @@ def _to_wire(spec: FaultSpec) -> pb.FaultFilter:
     wire = pb.FaultFilter(kind=_KINDS[spec.kind], ops=spec.ops)
     if spec.limit is not None:
         if not (math.isfinite(spec.limit) and spec.limit > 0):
-            raise DebuggerError(f"{spec.limit} is no limit: write a number above 0, such as 65504")
+            raise DebuggerError(
+                f"{spec.limit} is not a limit: write a number above 0, such as 65504"
+            )
         wire.limit = spec.limit
     if spec.condition:
         try:

@@ -112,7 +112,7 @@ def _check_format(spec: str) -> None:
         # An f-string's `{x:1000000000}` would fill the memory.
         if max((int(digits) for digits in _digits(spec)), default=0) <= 1000:
             return
-    raise DebuggerError(f"'{spec}' is no format: write one as in an f-string, such as .3f")
+    raise DebuggerError(f"'{spec}' is not a format: write one as in an f-string, such as .3f")
 
 
 def _digits(spec: str) -> list[str]:

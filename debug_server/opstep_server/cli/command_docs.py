@@ -17,7 +17,7 @@ def markdown() -> str:
         "",
         "An unambiguous beginning of a command's name is enough (`cont`).",
         "An empty line repeats a step. Single letters mean what they mean in pdb.",
-        "Anything that is no command is an expression, whose value is shown, or an assignment",
+        "Anything that is not a command is an expression, whose value is shown, or an assignment",
         "(`w *= 0`); `!` before it says so of a variable that has the name of a command (`!w`).",
         "",
     ]

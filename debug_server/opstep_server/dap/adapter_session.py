@@ -197,7 +197,7 @@ class AdapterSession:
             return
         seq, command = message.get("seq"), message.get("command")
         if not isinstance(seq, int) or message.get("type") != "request":
-            self.outbox.output("important", "opstep: a message is no numbered request\n")
+            self.outbox.output("important", "opstep: a message is not a numbered request\n")
             return
         if not isinstance(command, str):
             self.outbox.failure(seq, "", "no command", "a request must name its command")

@@ -173,7 +173,7 @@ class Stops:
         try:
             address = int(reference, 16)
         except ValueError:
-            raise RequestError(f"'{reference}' is no reference to a tensor's bytes") from None
+            raise RequestError(f"'{reference}' is not a reference to a tensor's bytes") from None
         ref = self._memory.get(address >> _MEMORY_BITS)
         if ref is None or address % (1 << _MEMORY_BITS):
             raise RequestError(

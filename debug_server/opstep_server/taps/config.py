@@ -62,7 +62,7 @@ def read(path: str) -> Settings:
         return parse(data.decode("utf-8"), path)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: this is no UTF-8 text") from None
+        raise ConfigError(f"{path}:{line}: this is not UTF-8 text") from None
 
 
 def parse(text: str, path: str = "taps.toml") -> Settings:
@@ -83,7 +83,7 @@ def settings(found: Mapping[str, object], base: str, at: At) -> Settings:
     check_known(found, _TOP, (), "taps.toml", at)
     server = found.get("server", "")
     if not isinstance(server, str) or not server.isprintable() or len(server) > 200:
-        raise ConfigError(f"{at(('server',))}{shown(server)} is no name for a server")
+        raise ConfigError(f"{at(('server',))}{shown(server)} is not a name for a server")
     sinks = tuple(
         sink(name, what, base, lambda path, name=name: at(("sinks", name, *path)))  # type: ignore[misc]
         for name, what in _table(found, "sinks", at).items()
@@ -136,7 +136,7 @@ def sink(name: str, what: object, base: str, at: At) -> SinkSettings:
         values[key.name] = _setting(key, what[key.name], f"{at((key.name,))}{key.name}: ")
     path = what.get("path", "" if "path" in own else kind)
     if not isinstance(path, str) or "\0" in path:
-        raise ConfigError(f"{at(('path',))}{shown(path)} is no path")
+        raise ConfigError(f"{at(('path',))}{shown(path)} is not a path")
     found = SinkSettings(name, kind, _inside(path, base, f"{at(('path',))}path: "), values)
     try:
         found.make()  # The sink checks its own settings.
@@ -164,7 +164,7 @@ def sinks_to(place: str, base: str, *, full: bool = False) -> list[SinkSettings]
     kind, colon, path = place.partition(":")
     if not place or (colon and kind.isidentifier() and kind not in kinds.KINDS):
         hint = expr.suggest(kind, kinds.KINDS) or "write a directory, '-' or KIND:PATH"
-        raise ConfigError(f"'{place}' is no place for records: {hint}")
+        raise ConfigError(f"'{place}' is not a place for records: {hint}")
     said: dict[str, dict[str, object]]
     if colon and kind in kinds.KINDS:
         said = {place: {"kind": kind, "path": _whole(path, base)}}

@@ -30,7 +30,7 @@ class TapKey:
 
 def text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{shown(value)} is no text")
+        raise ValueError(f"{shown(value)} is not text")
     if len(value) > 4000 or not value.isprintable():
         raise ValueError(f"{shown(value)} is too long, or holds control characters")
     return value
@@ -46,7 +46,7 @@ def whole(least: int, most: int = (1 << 63) - 1) -> Callable[[object], object]:
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             up = f" up to {most}" if most < (1 << 63) - 1 else ""
-            raise ValueError(f"{shown(value)} is no whole number from {least}{up}")
+            raise ValueError(f"{shown(value)} is not a whole number from {least}{up}")
         return value
 
     return read
@@ -55,7 +55,7 @@ def whole(least: int, most: int = (1 << 63) - 1) -> Callable[[object], object]:
 def names(value: object) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, (list, tuple)) or not all(isinstance(one, str) for one in listed):
-        raise ValueError(f"{shown(value)} is no list of names")
+        raise ValueError(f"{shown(value)} is not a list of names")
     return tuple(dict.fromkeys(listed))
 
 
@@ -64,7 +64,7 @@ def _what(value: object) -> tuple[str, ...]:
     for one in found:
         if one not in WHAT:
             hint = expr.suggest(one, WHAT) or f"there are {', '.join(WHAT)}"
-            raise ValueError(f"'{one}' is nothing that can be recorded: {hint}")
+            raise ValueError(f"'{one}' cannot be recorded: {hint}")
     if not found:
         raise ValueError(f"nothing is to be recorded: say one of {', '.join(WHAT)}")
     return found
@@ -72,7 +72,7 @@ def _what(value: object) -> tuple[str, ...]:
 
 def _chance(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise ValueError(f"{shown(value)} is no chance: write a number above 0 and up to 1")
+        raise ValueError(f"{shown(value)} is not a probability: write a number above 0 and up to 1")
     return float(value)
 
 
@@ -89,7 +89,7 @@ def file_line(value: object) -> tuple[str, int]:
     """`train.py:41`."""
     file, _, line = text(value).rpartition(":")
     if not file or not line.isascii() or not line.isdecimal() or not 0 < int(line) < 1 << 31:
-        raise ValueError(f"{shown(value)} is no place: write 'train.py:41'")
+        raise ValueError(f"{shown(value)} is not a place: write 'train.py:41'")
     return file, int(line)
 
 
@@ -99,7 +99,7 @@ def _listing(value: object) -> tuple[str, int]:
         value = f":{value}"
     program, _, line = text(value).rpartition(":")
     if not line.isascii() or not line.isdecimal() or not 0 < int(line) < 1 << 31:
-        raise ValueError(f"{shown(value)} is no line of a listing: write 'main:12'")
+        raise ValueError(f"{shown(value)} is not a line of a listing: write 'main:12'")
     return program, int(line)
 
 

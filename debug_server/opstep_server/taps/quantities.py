@@ -31,7 +31,7 @@ def seconds(value: object) -> float:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         found = float(value)
     if not (math.isfinite(found) and found > 0):
-        raise ValueError(f"{shown(value)} is no duration: write '90s', '10m' or '1h30m'")
+        raise ValueError(f"{shown(value)} is not a duration: write '90s', '10m' or '1h30m'")
     return found
 
 
@@ -44,7 +44,7 @@ def size(value: object) -> int:
     elif isinstance(value, int) and not isinstance(value, bool):
         found = value
     if not 0 < found < 1 << 63:
-        raise ValueError(f"{shown(value)} is no size: write '64MB', '1GiB' or a number of bytes")
+        raise ValueError(f"{shown(value)} is not a size: write '64MB', '1GiB' or a number of bytes")
     return found
 
 
@@ -56,7 +56,7 @@ def rate(value: object) -> float:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         found = float(value)
     if not (math.isfinite(found) and found > 0):
-        raise ValueError(f"{shown(value)} is no rate: write '100/s' or a number a second")
+        raise ValueError(f"{shown(value)} is not a rate: write '100/s' or a number a second")
     return found
 
 
@@ -73,7 +73,7 @@ def moment(value: object) -> float:
         found = datetime.datetime.combine(found, datetime.time())
     if not isinstance(found, datetime.datetime):
         raise ValueError(
-            f"{shown(value)} is no date: write 2026-12-01 or 2026-12-01T18:00:00Z for UTC"
+            f"{shown(value)} is not a date: write 2026-12-01 or 2026-12-01T18:00:00Z for UTC"
         )
     try:
         return found.timestamp()

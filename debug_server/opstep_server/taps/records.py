@@ -50,7 +50,7 @@ class Extra:
     samples: npt.NDArray[np.generic] | None = None
     # All elements; bfloat16 comes as float32.
     tensor: npt.NDArray[np.generic] | None = None
-    # A value that is no tensor.
+    # A value that is not a tensor.
     value: bool | int | float | str | None = None
     # Why there is no value.
     error: str = ""

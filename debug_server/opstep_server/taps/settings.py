@@ -64,7 +64,7 @@ def check_known(
     for word in what:
         if word not in known:
             hint = expr.suggest(word, known) or f"there are {', '.join(known)}"
-            raise ConfigError(f"{at((*path, word))}'{word}' is no key of {of}: {hint}")
+            raise ConfigError(f"{at((*path, word))}'{word}' is not a key of {of}: {hint}")
 
 
 def read_value(value: object, read: Callable[[object], T], where: str) -> T:

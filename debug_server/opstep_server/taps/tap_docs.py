@@ -57,7 +57,7 @@ tap.remove()
 away; one of a file stays away until the file changes. What a program asked for goes when its
 process has ended, or was not heard of for a minute. A file of taps is read again when it changes;
 one with a mistake leaves the old taps in force:
-`taps.toml:7: 'evry' is no key of a tap: did you mean 'every'?`
+`taps.toml:7: 'evry' is not a key of a tap: did you mean 'every'?`
 
 What `opstep log` has set goes with it, also when it is killed. Taps of a file stay in the process
 when their collector ends, and go on when it comes again. Processes that a script starts log to the

@@ -114,7 +114,7 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
     // An input box and the process picker give text.
     const pid = configuration["pid"] as number | string | undefined;
     if (pid !== undefined && !/^[1-9]\d*$/.test(String(pid))) {
-      return refuse(`"${pid}" is no process id: write one of those that "opstep ps" lists, or \${command:pickProcess}.`);
+      return refuse(`"${pid}" is not a process id: write one of those that "opstep ps" lists, or \${command:pickProcess}.`);
     }
     return { ...configuration, ...(pid === undefined ? {} : { pid: Number(pid) }), python };
   }

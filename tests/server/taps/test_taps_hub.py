@@ -315,7 +315,7 @@ def test_a_program_asks_for_taps(tmp_path: Path) -> None:
 
             assert (await ask(ops="conv*")).error.startswith("where to? say to=")
             said = (await ask(ops="conv*", evry=3, to="logs")).error
-            assert said == "'evry' is no key of a tap: did you mean 'every'?"
+            assert said == "'evry' is not a key of a tap: did you mean 'every'?"
             uid = (await ask(ops="conv*", to="logs", every=5)).uid
             (tap,) = executor.of("set_taps")[-1].taps
             assert (tap.uid, tap.where.pattern, tap.every) == (uid, "conv*", 5)

@@ -73,7 +73,7 @@ def problem(args: argparse.Namespace) -> str:
     for text in args.feed:
         name, equals, path = text.partition("=")
         if not (name and equals and path):
-            return f"'{text}' is no feed: write --feed NAME=FILE.npy"
+            return f"'{text}' is not a feed: write --feed NAME=FILE.npy"
         if not os.path.isfile(path):
             return f"there is no file {path} to feed {name} from"
     for path in [*args.startup, *args.params]:
@@ -82,7 +82,7 @@ def problem(args: argparse.Namespace) -> str:
     for flag, least in (("batch_size", 1), ("repeat", 1), ("steps", 1), ("seed", None)):
         for text in getattr(args, flag):
             if not text.isdecimal() or (least and int(text) < least):
-                return f"'{text}' is no number for --{flag.replace('_', '-')}"
+                return f"'{text}' is not a number for --{flag.replace('_', '-')}"
     return ""
 
 

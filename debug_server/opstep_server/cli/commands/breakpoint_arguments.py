@@ -78,7 +78,7 @@ def variable(name: str, changed: bool) -> BreakpointSpec:
         raise DebuggerError("there is no name after 'var:': write var:fc_0.w")
     if whole := re.match(r"([^\[\](),=]+)[\[(,=]", name):
         raise DebuggerError(
-            f"'{name}' is no variable's name: 'watch {whole[1]}' takes all of it, and a condition "
+            f"'{name}' is not a variable name: 'watch {whole[1]}' takes all of it, and a condition "
             "may look at a part"
         )
     return BreakpointSpec(DataWhere(name, changed))
@@ -172,7 +172,7 @@ def _where(session: TerminalSession, text: str, gradients: bool) -> BreakpointSp
     if colon and line.isdecimal():
         return _line(session, file, int(line), gradients)
     if colon and file.endswith(".py"):
-        raise DebuggerError(f"'{line}' is no line's number: write {file}:12")
+        raise DebuggerError(f"'{line}' is not a line number: write {file}:12")
     if text.endswith(".py"):
         raise DebuggerError(f"'{text}' is a file: write one of its lines too, {text}:12")
     if text in session.names.variables and not gradients and not _is_op(session, text):
@@ -187,7 +187,9 @@ def _is_op(session: TerminalSession, text: str) -> bool:
 
 def _op(session: TerminalSession, text: str) -> OpWhere:
     if not text[1:].isdecimal():
-        raise DebuggerError(f"'{text}' is no op: write # and its number, as 'info ops' shows it")
+        raise DebuggerError(
+            f"'{text}' is not an op: write # and its number, as 'info ops' shows it"
+        )
     number = int(text[1:])
     if not session.debugger.programs:
         return OpWhere(0, number)
@@ -202,7 +204,7 @@ def _listing(session: TerminalSession, text: str) -> ListingWhere:
         if not wrong:
             raise DebuggerError("write a line of the listing: listing:7, or listing:PROGRAM:7")
         start = text.rpartition(":")[0]
-        raise DebuggerError(f"'{wrong}' is no line's number: write {start}:12")
+        raise DebuggerError(f"'{wrong}' is not a line number: write {start}:12")
     name = match[1] or (session.program().event.name if session.debugger.programs else "")
     return ListingWhere(name, int(match[2]))
 

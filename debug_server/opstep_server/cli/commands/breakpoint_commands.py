@@ -132,7 +132,7 @@ async def log(session: TerminalSession, args: str) -> None:
 async def ignore(session: TerminalSession, args: str) -> None:
     id, text = _id_and_text(session, args, "ignore NUMBER VISITS")
     if text is None or not text.isdecimal():
-        what = f"'{text}' is no number of visits" if text else "how many visits"
+        what = f"'{text}' is not a number of visits" if text else "how many visits"
         raise DebuggerError(f"{what}: write 'ignore {id} 3' to go past the next 3")
     state = _state(session, id)
     before = state.spec.hit_condition or ""
@@ -173,7 +173,7 @@ def numbers(session: TerminalSession, text: str) -> list[int]:
     for word in text.replace(",", " ").split():
         match = re.fullmatch(r"(\d+)(?:-(\d+))?|(\$)", word)
         if match is None:
-            raise DebuggerError(f"'{word}' is no breakpoint's number: see 'info breakpoints'")
+            raise DebuggerError(f"'{word}' is not a breakpoint number: see 'info breakpoints'")
         if not known:
             raise DebuggerError(f"there is no breakpoint {word}, nor any other: 'break' sets one")
         first = known[-1] if match[3] else int(match[1])

@@ -101,7 +101,7 @@ def _form(letters: str) -> tuple[Format, int]:
         elif (found := _FORMATS.get(letter, known)) is not None and not form:
             form = found
         else:
-            raise DebuggerError(f"'{letter}' is no format of 'x': {_USAGE}")
+            raise DebuggerError(f"'{letter}' is not a format of 'x': {_USAGE}")
     return form or ("x" if unit else ""), unit
 
 

@@ -124,7 +124,7 @@ def _count(args: str) -> int:
     if not args:
         return 1
     if not args.isdecimal() or int(args) < 1:
-        raise DebuggerError(f"'{args}' is no number of times: write 1 or more")
+        raise DebuggerError(f"'{args}' is not a number of times: write 1 or more")
     return int(args)
 
 

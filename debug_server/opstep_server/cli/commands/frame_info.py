@@ -56,7 +56,9 @@ async def info_locals(session: TerminalSession, pattern: str) -> None:
 async def info_line(session: TerminalSession, pattern: str) -> None:
     match = re.fullmatch(r"(?:(.+):)?(\d+)", pattern)
     if pattern and match is None:
-        raise DebuggerError(f"'{pattern}' is no line: write 'info line 12' or 'info line FILE:12'")
+        raise DebuggerError(
+            f"'{pattern}' is not a line: write 'info line 12' or 'info line FILE:12'"
+        )
     file, line = session.line_in_view if session.stopped is not None else (session.script, 0)
     if match is not None:
         file, line = (

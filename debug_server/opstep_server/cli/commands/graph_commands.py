@@ -92,7 +92,7 @@ async def find(session: TerminalSession, text: str) -> pb.OpInfo:
     number = text.removeprefix("#")
     if text.startswith("#"):
         if not number.isdecimal():
-            raise DebuggerError(f"'{text}' is no op's number: 'info ops' shows them")
+            raise DebuggerError(f"'{text}' is not an op number: 'info ops' shows them")
         return flow.op(int(number))
     named = [op for op in flow.ops if op.name == text]
     if named:

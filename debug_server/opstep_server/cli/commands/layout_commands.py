@@ -21,7 +21,8 @@ async def layout(session: TerminalSession, args: str) -> None:
     wrong = [word for word in words if word not in PANES]
     if wrong and words != ["all"]:
         raise DebuggerError(
-            f"'{wrong[0]}' is no pane: write 'layout', 'layout off', or some of " + ", ".join(PANES)
+            f"'{wrong[0]}' is not a pane: write 'layout', 'layout off', or some of "
+            + ", ".join(PANES)
         )
     if session.ask is None:
         raise DebuggerError("the full screen needs a terminal: this session has none")
@@ -41,7 +42,7 @@ def check_terminal() -> None:
 
 async def history(session: TerminalSession, args: str) -> None:
     if args and not (args.isdecimal() and int(args) > 0):
-        raise DebuggerError(f"'{args}' is no number of commands: write 1 or more")
+        raise DebuggerError(f"'{args}' is not a number of commands: write 1 or more")
     # The last is this one.
     first = max(len(session.typed) - 1 - int(args or _SHOWN), 0)
     for number, text in enumerate(session.typed[first:-1], first + 1):

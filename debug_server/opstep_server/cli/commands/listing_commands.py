@@ -50,7 +50,7 @@ async def list_(session: TerminalSession, args: str) -> None:
     elif args == "listing" or args.startswith("listing "):
         number = args.removeprefix("listing").strip()
         if number and not number.isdecimal():
-            raise DebuggerError(f"'{number}' is no line of the listing: {_USAGE}")
+            raise DebuggerError(f"'{number}' is not a line of the listing: {_USAGE}")
         line = int(number) if number else _listing_line(session)
         await _show_listing(session, line, last=True)
     elif args.startswith("#"):
@@ -106,7 +106,7 @@ async def _show_place(session: TerminalSession, args: str) -> None:
     match = _PLACE.fullmatch(args)
     if match is None:
         hint = expr.suggest(args, ("source", "listing")) or _USAGE
-        raise DebuggerError(f"'{args}' is no place to list: {hint}")
+        raise DebuggerError(f"'{args}' is not a place to list: {hint}")
     first, last = int(match["first"]), int(match["last"] or 0)
     if not first:
         raise DebuggerError("there is no line 0: lines count from 1")

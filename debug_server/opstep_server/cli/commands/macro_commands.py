@@ -35,7 +35,7 @@ async def alias(session: TerminalSession, args: str) -> None:
         for each in [name] if name else sorted(aliases):
             session.screen.line(f"{each} = {aliases[each]}", "none")
     elif not name.isidentifier():
-        raise DebuggerError(f"'{name}' is no name for an alias: it takes letters and digits")
+        raise DebuggerError(f"'{name}' is not a name for an alias: it takes letters and digits")
     else:
         aliases[name] = meant
 

@@ -61,7 +61,7 @@ def options(args: str) -> tuple[Format, int, str]:
     form = next((known for known in FORMATS if known == match["form"]), None)
     if match["rest"] or (form is None and match["form"]):
         known = ", ".join(f"/{letter} ({doc})" for letter, doc in FORMATS.items())
-        raise DebuggerError(f"'{match[0].strip()}' is no format: there are {known}, and /500")
+        raise DebuggerError(f"'{match[0].strip()}' is not a format: there are {known}, and /500")
     most = int(match["count"] or _ELEMENTS)
     if not 0 < most <= _MOST:
         raise DebuggerError(f"from 1 to {_MOST} elements can be shown: 'dump' writes them all")

@@ -62,7 +62,9 @@ async def interrupt(session: TerminalSession, args: str) -> None:
 async def quit_(session: TerminalSession, args: str) -> None:
     ways = [way for way in _WAYS if args and way.startswith(args)]
     if args and not ways:
-        raise DebuggerError(f"'{args}' is no way to leave: write 'quit detach' or 'quit terminate'")
+        raise DebuggerError(
+            f"'{args}' is not a way to leave: write 'quit detach' or 'quit terminate'"
+        )
     way = ways[0] if ways else await _way(session)
     if way == "stay":
         return

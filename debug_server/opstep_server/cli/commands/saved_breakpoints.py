@@ -78,7 +78,7 @@ def _read(file: str) -> str:
     except OSError as error:
         raise DebuggerError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise DebuggerError(f"cannot read {file}: it is no text") from error
+        raise DebuggerError(f"cannot read {file}: it is not text") from error
 
 
 def _file_name(args: str, usage: str) -> str:

@@ -85,7 +85,7 @@ def _thread(session: TerminalSession, number: str) -> Thread:
     there = ", ".join(str(each.id) for each in threads)
     if number.isdecimal():
         raise DebuggerError(f"there is no thread {number}: there is {there}")
-    raise DebuggerError(f"'{number}' is no thread: write its number ({there}) or 'all'")
+    raise DebuggerError(f"'{number}' is not a thread: write its number ({there}) or 'all'")
 
 
 async def info_threads(session: TerminalSession, pattern: str) -> None:

@@ -142,7 +142,7 @@ def _length(header: bytes) -> int:
     if len(named) != 1:
         raise FramingError(f"a message's header names {len(named)} lengths: it needs one")
     if not named[0].isdigit() or len(named[0]) > 12:
-        raise FramingError(f"Content-Length is {named[0][:40]!r}, which is no number of bytes")
+        raise FramingError(f"Content-Length is {named[0][:40]!r}, which is not a number of bytes")
     return int(named[0])
 
 

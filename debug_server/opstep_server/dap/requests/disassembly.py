@@ -36,7 +36,7 @@ class Disassembly:
         try:
             number = int(reference, 16 if reference.lower().startswith("0x") else 10) + offset
         except ValueError:
-            raise RequestError(f"'{reference}' is no address of an op") from None
+            raise RequestError(f"'{reference}' is not an address of an op") from None
         upper, line = divmod(number, 1 << _LINE_BITS)
         executor, program = divmod(upper, 1 << _PROGRAM_BITS)
         found = [ref for ref in self._session.debugger.programs if ref.event.program == program]

@@ -96,7 +96,7 @@ class InspectionRequests:
         else:
             ref = self._session.stops.frame(handle)
         if ref.index is None:
-            raise RequestError("this is no frame: choose one of those above or below it")
+            raise RequestError("this is not a frame: choose one of those above or below it")
         return ref, ref.index
 
     async def variable_of(self, name: str, reference: int | None, frame: int | None) -> str:

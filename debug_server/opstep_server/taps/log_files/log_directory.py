@@ -41,7 +41,7 @@ def check(directory: Path, parquet: bool = False) -> None:
         if parquet:
             return
         raise DirectoryError(
-            f"{directory} has only Parquet files, which are no live table: "
+            f"{directory} has only Parquet files, which cannot be shown live: "
             "'opstep log report' reads them"
         )
     raise DirectoryError(

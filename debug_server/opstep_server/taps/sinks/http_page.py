@@ -98,7 +98,7 @@ class HttpPage:
     async def _page(self, line: bytes) -> tuple[str, str, bytes]:
         words = line.decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return "400 Bad Request", _PLAIN, b"this is no HTTP request\n"
+            return "400 Bad Request", _PLAIN, b"this is not an HTTP request\n"
         if words[0] not in ("GET", "HEAD"):
             return "405 Method Not Allowed", _PLAIN, b"this page can only be read\n"
         if words[1].partition("?")[0] != self._path:

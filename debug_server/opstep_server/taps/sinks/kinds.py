@@ -24,7 +24,7 @@ def load(kind: str) -> type[Sink]:
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(KINDS)}"
-        raise SinkError(f"'{kind}' is no kind of sink: {hint}")
+        raise SinkError(f"'{kind}' is not a kind of sink: {hint}")
     module, _, name = KINDS[kind].partition(":")
     found: type[Sink] = getattr(importlib.import_module(module), name)
     if found.module and not _there(found.module):

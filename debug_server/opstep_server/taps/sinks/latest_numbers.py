@@ -22,7 +22,7 @@ NUMBERS = {
     "nan": "Elements that are NaN.",
     "inf": "Elements that are infinite.",
     "zeros": "Elements that are zero.",
-    "value": "A value that is no tensor.",
+    "value": "A value that is not a tensor.",
     "step": "Step of the last record.",
     "time": "When the last record was made, in seconds since 1970.",
 }

@@ -53,7 +53,7 @@ class OtelSink(Sink):
         given = self.settings["endpoint"]
         url = urllib.parse.urlsplit(given)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise SinkError(f"'{given}' is no endpoint: write http://host:4318")
+            raise SinkError(f"'{given}' is not an endpoint: write http://host:4318")
         plain = url.path in ("", "/")
         self._endpoint = url._replace(path="/v1/metrics").geturl() if plain else given
         self._latest = LatestNumbers(self.settings["max_series"], self.settings["expire"])

@@ -57,7 +57,7 @@ class TensorsSink(Sink):
         super().__init__(path, settings)
         if self.settings["format"] not in ("npy", "safetensors"):
             given = self.settings["format"]
-            raise SinkError(f"'{given}' is no format of tensors: write npy or safetensors")
+            raise SinkError(f"'{given}' is not a format of tensors: write npy or safetensors")
         self._most_bytes = self.settings["max_bytes"] or float("inf")
         self._most_files = self.settings["max_files"] or float("inf")
         self._limited = bool(self.settings["max_bytes"] or self.settings["max_files"])

@@ -166,7 +166,7 @@ class LiveTable:
         def _(event: KeyPressEvent) -> None:
             key = event.key_sequence[0].key
             name = key.value if isinstance(key, Keys) else key
-            self._said = f"{name} is no key here: see those below"
+            self._said = f"{name} is not a key here: see those below"
 
         return keys
 
