@@ -16,8 +16,8 @@ from opstep_server.cli.log import file_commands
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """# The command `opstep`
 
-Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. What one types at the
-debugger's prompt is in [commands.md](commands.md).
+Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. Commands at the
+debugger's prompt are in [commands.md](commands.md).
 """
 
 

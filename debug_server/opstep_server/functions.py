@@ -59,7 +59,7 @@ _ALL = (
         2,
         3,
         "percentile(x, 50, axis=…)",
-        "what so many percent of the elements are below",
+        "the value below which that percentage of the elements is",
         ("q", *_REDUCE),
     ),
     Function(
@@ -67,7 +67,7 @@ _ALL = (
         2,
         3,
         "quantile(x, 0.5, axis=…)",
-        "what such a part of the elements is below",
+        "the value below which that fraction of the elements is",
         ("q", *_REDUCE),
     ),
     _reduction("median", "the middle element, or the average of the two"),

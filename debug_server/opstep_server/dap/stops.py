@@ -158,7 +158,7 @@ class Stops:
         ref = self.variables.get(handle)
         if ref is None:
             raise RequestError(
-                "these values belong to an earlier stop, or are kept no longer: look at them again"
+                "these values belong to an earlier stop, or are no longer kept: look at them again"
             )
         return ref
 
@@ -177,7 +177,7 @@ class Stops:
         ref = self._memory.get(address >> _MEMORY_BITS)
         if ref is None or address % (1 << _MEMORY_BITS):
             raise RequestError(
-                "these bytes belong to an earlier stop, or are kept no longer: open them again"
+                "these bytes belong to an earlier stop, or are no longer kept: open them again"
             )
         return address, ref
 

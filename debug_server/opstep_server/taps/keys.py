@@ -141,7 +141,7 @@ TAP_KEYS = (
     TapKey(
         "samples",
         "16",
-        "so many elements, at places that stay the same",
+        "this many elements, always at the same places",
         whole(1, MAX_SAMPLES),
         str(DEFAULT_SAMPLES),
     ),
@@ -156,9 +156,9 @@ TAP_KEYS = (
     TapKey("probability", "0.01", "with this chance", _chance, "1"),
     TapKey("seed", "7", "of the chance: the same seed takes the same runs", whole(0), "0"),
     TapKey("per_second", '"100/s"', "no more records than this", quantities.rate, "no limit"),
-    TapKey("for", '"10m"', "for so long, from when it is set", quantities.seconds, "for ever"),
+    TapKey("for", '"10m"', "for this time after it is set", quantities.seconds, "for ever"),
     TapKey("until", "2026-12-01T18:00:00Z", "to this moment", quantities.moment, "for ever"),
-    TapKey("count", "1000", "to so many records", whole(1), "no limit"),
+    TapKey("count", "1000", "up to this many records", whole(1), "no limit"),
     TapKey(
         "max_bytes", '"4MB"', "larger records are left out", quantities.size, "the queue's limit"
     ),

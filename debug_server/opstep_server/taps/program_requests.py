@@ -73,7 +73,7 @@ class ProgramRequests:
             else:
                 names.append(place)
         if not known and not names:
-            raise DebuggerError('where to? say to="logs", a directory, or to="-"')
+            raise DebuggerError('say where to: to="logs", a directory, or to="-"')
         there = [*known, *(each.name for each in own)]
         tap = config.tap({**keys, "to": names}, (base,), _at, there)
         who = f"process {executor.pid} on {executor.hello.host} (opstep.debug.tap)"

@@ -185,7 +185,7 @@ def test_a_program_taps_itself(tmp_path: Path) -> None:
     gone, key, nowhere, strange = told["errors"]
     assert gone == "there is no tap 'mine' any more"
     assert key == "'evry' is not a key of a tap: did you mean 'every'?"
-    assert nowhere.startswith("where to? say to=")
+    assert nowhere.startswith("say where to: to=")
     assert strange.startswith("this cannot be said of a tap: ")
     found = records(tmp_path / "logs")
     assert [one["tap"] for one in found].count("mine") == 111

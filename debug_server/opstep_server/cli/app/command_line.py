@@ -29,7 +29,7 @@ ATTACH_EPILOG = """\
 With ADDRESS the terminal shares the processes of an 'opstep serve' with its other clients; each has
 breakpoints and catches of its own. With --listen the terminal is the debug server: processes that
 were started with OPSTEP_SERVER=ADDRESS dial it. Either way they come and go, and each is a thread.
-TCP wants a token, and beyond this machine TLS; a process has them by OPSTEP_TOKEN_FILE and
+TCP needs a token, and from other machines TLS; a process has them by OPSTEP_TOKEN_FILE and
 OPSTEP_TLS_CA. Exit codes are those of 'opstep debug'.
 
 examples:
@@ -50,7 +50,7 @@ examples:
   opstep serve --listen 127.0.0.1:7001 --dap 127.0.0.1:7002
   opstep serve --listen 0.0.0.0:7001 --token-file token --tls-cert cert.pem --tls-key key.pem
 
-TCP wants a token, and beyond this machine TLS. An executor has them by OPSTEP_TOKEN_FILE and
+TCP needs a token, and from other machines TLS. An executor has them by OPSTEP_TOKEN_FILE and
 OPSTEP_TLS_CA, an editor by tokenFile and tlsCa in its attach configuration.
 """
 
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_access(attach)
     attach.add_argument(
-        "--tls-ca", metavar="FILE", help="root certificates for ADDRESS, in PEM; then it is TLS"
+        "--tls-ca", metavar="FILE", help="root certificates for ADDRESS, in PEM; they turn TLS on"
     )
     _add_commands(attach)
     ps = commands.add_parser(
@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
         description="List your processes that have an executor, and can be attached to.",
         epilog=PS_EPILOG,
     )
-    ps.add_argument("--json", action="store_true", help="for programs: a list of objects")
+    ps.add_argument("--json", action="store_true", help="as JSON: a list of objects")
     dap = commands.add_parser(
         "dap",
         help="serve the Debug Adapter Protocol to an editor",
@@ -186,7 +186,7 @@ def problem(args: argparse.Namespace) -> str:
         if args.place is not None and args.listen is not None:
             return "give a process's id, a server's address or --listen ADDRESS, not two of them"
         if args.place is None and args.listen is None:
-            return "attach to what? give a process's id, which 'opstep ps' shows, or an address"
+            return "attach needs a process id, which 'opstep ps' shows, or an address"
         return ""
     if args.saved:
         return saved_programs.problem(args)
@@ -208,7 +208,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tui", action="store_true", help="begin with the full screen")
     parser.add_argument(
         "--batch", action="store_true",
-        help="run the given commands, then end; where the last one meets a fault, with its inputs",
+        help="run the given commands, then end; after a fault, show the inputs of its op",
     )  # fmt: skip
     parser.add_argument(
         "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
@@ -223,7 +223,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
 def _add_save_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-folder", metavar="DIR",
-        help="where clients that come over TCP may have tensors written; without it they get the "
+        help="the folder in which TCP clients may write tensors; without it they get the "
         "data only",
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ def _add_save_folder(parser: argparse.ArgumentParser) -> None:
 def _add_access(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-file", metavar="FILE",
-        help="a file that only you can read, with the token that TCP wants; made if not given",
+        help="a file that only you can read, with the token for TCP; made if not given",
     )  # fmt: skip
     parser.add_argument("--tls-cert", metavar="FILE", help="the server's certificate, in PEM")
     parser.add_argument("--tls-key", metavar="FILE", help="its key")

@@ -46,7 +46,7 @@ _VALUES = (
     ("--set", "NAME=VALUE", "another value of a setting; may be repeated"),
     ("--steps", "N", "how many iterations the first loop over data makes"),
     ("--data", "[NAME=]FILE.rec", "read this record file, in the first loop or NAME's"),
-    ("--checkpoint", "FILE", "what an interrupted loop goes on from"),
+    ("--checkpoint", "FILE", "the file from which an interrupted loop goes on"),
 )
 _FLAGS = (
     ("--random", "random values for the other feeds"),

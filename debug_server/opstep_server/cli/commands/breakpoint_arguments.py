@@ -40,7 +40,7 @@ def parse(session: TerminalSession, args: str, usage: str) -> BreakpointSpec:
         spec = _where(session, place, tail.gradients)
     if tail.gradients and not isinstance(spec.where, PatternWhere | SourceWhere):
         raise DebuggerError(
-            f"'grad' goes with a line or a name of ops, not with '{place}': leave it away"
+            f"'grad' goes with a line or a name of ops, not with '{place}': leave it out"
         )
     if tail.changed and not isinstance(spec.where, DataWhere):
         raise DebuggerError(f"'changed' goes with a variable: write 'watch {place} changed'")

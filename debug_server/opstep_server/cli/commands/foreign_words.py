@@ -34,7 +34,7 @@ FOREIGN: dict[str, str] = {
     "resume": "write 'continue'",
     "stepout": "write 'finish'",
     "define": "'alias NAME COMMAND' names a command, and 'source FILE' runs several",
-    "show": "'info' shows what there is, and 'help' the commands",
+    "show": "'info' shows the session's state, and 'help' the commands",
     "rbreak": "'break' takes patterns: 'break fc_*'",
     "hbreak": "write 'break'",
     "exceptions": "write 'catch'",

@@ -263,7 +263,7 @@ COMMANDS = (
     ),
     Command(
         "info", ("i",), "info TOPIC [PATTERN]",
-        "show what there is",
+        "show the session's state",
         "TOPIC is breakpoints, watchpoints, catch, taps, display, op [OP], ops [PATTERN],\n"
         "vars [PATTERN], locals, args [OP], frame, line [LINE], blocks, programs or threads.\n"
         "PATTERN is an op's type or a name with * and ?.\n"

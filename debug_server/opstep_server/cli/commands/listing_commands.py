@@ -99,7 +99,7 @@ async def _show_source(session: TerminalSession, args: str) -> None:
     if file and not is_cell(file):
         await _show_file(session, file, line)
     elif args:
-        raise DebuggerError("nobody's line made this op: 'list listing' shows where it stands")
+        raise DebuggerError("no Python line made this op: 'list listing' shows it")
 
 
 async def _show_place(session: TerminalSession, args: str) -> None:

@@ -274,7 +274,7 @@ COMMANDS = (
         "set", (), "set VARIABLE[SLICE] = EXPRESSION",
         "change a variable, or a part of one",
         "The ops that run next see it: 'set fc_0.w[0, :5] = 0', 'set loss = loss / 2'.\n"
-        "'set' may be left away, and 'w *= 0', 'w[0] += 1' do what they do in NumPy.\n"
+        "'set' may be left out, and 'w *= 0', 'w[0] += 1' do what they do in NumPy.\n"
         "A variable that stays in the scope keeps it after the run.\n"
         "'set pagination off' no longer shows long output in pages.",
         set_, "expression",

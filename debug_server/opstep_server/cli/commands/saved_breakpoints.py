@@ -221,7 +221,7 @@ COMMANDS = (
     ),
     Command(
         "restore", (), "restore FILE",
-        "put saved breakpoints in the place of those that there are",
+        "replace the breakpoints by saved ones",
         "FILE is one that 'save breakpoints' wrote. When a line of it is wrong nothing changes.",
         restore, "file",
     ),

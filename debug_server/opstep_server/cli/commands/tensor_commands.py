@@ -209,7 +209,7 @@ COMMANDS = (
     Command(
         "heat", (), "heat VARIABLE[SLICE]",
         "show a matrix as an area of colours",
-        "A large one is shown by every so manyth row and column. NaN and Inf stand out.\n"
+        "Of a large one every Nth row and column is shown. NaN and Inf stand out.\n"
         "Where there are no colours, characters stand for values.", heat_, "expression",
     ),
     Command(

@@ -33,7 +33,7 @@ def _look_at(session: TerminalSession, thread: Thread) -> None:
 
 async def _in_all(session: TerminalSession, text: str) -> None:
     if not text:
-        raise DebuggerError("write what they are to do: 'thread all where'")
+        raise DebuggerError("write a command for them: 'thread all where'")
     handler, rest = await _command(session, text)
     # A running thread can only pause; a stopped one can do anything else.
     pausing = handler is (await _command(session, "pause"))[0]

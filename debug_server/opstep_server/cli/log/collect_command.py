@@ -23,7 +23,7 @@ LAST_WORDS_SECONDS = 2.0
 def main(args: argparse.Namespace) -> int:
     standard_streams.open_missing()
     if args.check and not args.taps:
-        _tell("collect: --check what? give --taps FILE")
+        _tell("collect: --check needs --taps FILE")
         return exit_codes.WRONG
     try:
         if args.check:

@@ -146,7 +146,7 @@ class Console:
         for variable in gone:
             del self._watched[variable]
         await self._set()
-        return f"{', '.join(gone)} is watched no longer"
+        return f"{', '.join(gone)} is no longer watched"
 
     async def _set(self) -> list[types.Breakpoint]:
         return await self._session.breakpoints.replace(_OWNER, list(self._watched.values()))

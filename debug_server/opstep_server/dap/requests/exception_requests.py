@@ -47,8 +47,8 @@ _FILTERS: list[types.ExceptionBreakpointsFilter] = [
     {
         "filter": "overflow",
         "label": "Overflow",
-        "description": "Stop after an op that makes an element beyond a limit, unless said "
-        "otherwise 65504, the largest float16",
+        "description": "Stop after an op that makes an element beyond a limit, by "
+        "default 65504, the largest float16",
         "default": False,
         "supportsCondition": True,
         "conditionDescription": "The limit, for example 1e4; or what must hold",

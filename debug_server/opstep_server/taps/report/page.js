@@ -231,7 +231,7 @@ function header() {
     made.append(countsTable());
     if (DATA.counts.time) made.append(make("p", { className: "faint", textContent: `Counts of the processes at ${DATA.counts.time}.` }));
   } else {
-    made.append(make("p", { className: "faint", textContent: "There is no counts.json: how many records were dropped is not known." }));
+    made.append(make("p", { className: "faint", textContent: "There is no counts.json: the number of dropped records is unknown." }));
   }
   const keys = [["/", "search"], ["Esc", "all again"], ["j k", "next, previous"], ["← →", "point by point"],
     ["Enter", "larger"], ["x", "step or time"], ["l", "logarithmic"], ["t", "theme"]];

@@ -40,7 +40,7 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<noscript>A script of the page draws its plots: your browser does not run it.</noscript>
+<noscript>The page's script draws the plots, but your browser does not run it.</noscript>
 <script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>

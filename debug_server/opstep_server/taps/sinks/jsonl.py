@@ -32,8 +32,8 @@ class JsonlSink(Sink):
         'a line of JSON for each record, in files `records-NNNN.jsonl`, or on stdout with path "-"'
     )
     keys = (
-        Key("rotate_bytes", bytes, 64_000_000, "a file that is larger is followed by a new one"),
-        Key("keep", int, 0, "so many files are kept, older ones removed; 0 keeps all"),
+        Key("rotate_bytes", bytes, 64_000_000, "the size from which a new file begins"),
+        Key("keep", int, 0, "how many files to keep, older ones are removed; 0 keeps all"),
     )
 
     def __init__(self, path: Path, settings: dict[str, object]) -> None:

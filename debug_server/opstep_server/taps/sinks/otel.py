@@ -43,7 +43,7 @@ class OtelSink(Sink):
             "expire",
             float,
             900.0,
-            "forget a value after so many seconds without a record; 0: never",
+            "forget a value after this many seconds without a record; 0: never",
         ),
     )
     settings: Mapping[str, Any]

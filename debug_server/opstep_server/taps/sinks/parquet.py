@@ -57,8 +57,8 @@ class ParquetSink(Sink):
     extra = "opstep[parquet]"
     module = "pyarrow"
     keys: ClassVar[tuple[Key, ...]] = (
-        Key("rows", int, 100_000, "a file is finished, and can be read, when it has so many rows"),
-        Key("seconds", float, 60.0, "or when its first row has waited for so long"),
+        Key("rows", int, 100_000, "the rows after which a file is finished and can be read"),
+        Key("seconds", float, 60.0, "or the seconds after its first row"),
     )
     settings: Mapping[str, Any]
 

@@ -32,7 +32,7 @@ class PrometheusSink(Sink):
             "expire",
             float,
             900.0,
-            "forget a value after so many seconds without a record; 0 for never",
+            "forget a value after this many seconds without a record; 0 for never",
         ),
     )
     settings: Mapping[str, Any]

@@ -38,7 +38,7 @@ class TensorboardSink(Sink):
     extra = "opstep[tensorboard]"
     module = "tensorboard"
     keys: ClassVar[tuple[Key, ...]] = (
-        Key("rotate_bytes", bytes, 256 << 20, "begin another event file after so many bytes"),
+        Key("rotate_bytes", bytes, 256 << 20, "begin another event file after this many bytes"),
         Key("images", int, 4, "how many images of a full tensor [N, C, H, W]; 0 for none at all"),
         Key("image_side", int, 512, "images with more pixels a side are thinned out to this"),
     )
