@@ -41,7 +41,7 @@ export class StatusBar implements vscode.Disposable {
     this.rate = speed(this.last, { stop, place }, milliseconds);
     this.last = { stop, place };
     this.item.text = `$(debug-stackframe) ${describe(place)}${this.rate}`;
-    this.item.tooltip = place.fault ?? "opstep: where the run stands. Click for the graph.";
+    this.item.tooltip = place.fault ?? "opstep: the place of the run. Click for the graph.";
     this.item.show();
   }
 
@@ -52,7 +52,7 @@ export class StatusBar implements vscode.Disposable {
     } else {
       const name = this.last?.place.programName ?? "opstep";
       this.item.text = `$(debug-start) ${name} · running${this.rate}`;
-      this.item.tooltip = "opstep: the script runs.";
+      this.item.tooltip = "opstep: the script is running.";
       this.item.show();
     }
   }
