@@ -1,4 +1,4 @@
-# Everything is done from here; `make help` lists the targets. Each does its own set-up.
+# All tasks of the project; `make help` lists the targets. Each does its own set-up.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,8 +9,8 @@ STAMPS := build/stamps
 PYTEST := $(PY) -m pytest
 VSCODE := ide_plugins/vscode
 
-# What the extension and the generated Python are made of. All folders are named too, so that a
-# deleted file counts as a change.
+# The sources of the extension and of the generated Python. Folders are listed too, so that a deleted
+# file counts as a change.
 NATIVE_DIRS := $(shell find proto executor/base executor/data executor/ir executor/ops executor/passes executor/plan \
   executor/runtime executor/debug executor/opstep/bindings -type d -not -name __pycache__ 2>/dev/null)
 NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -maxdepth 1 -type f \( -name '*.cc' -o -name '*.h' \
@@ -18,7 +18,7 @@ NATIVE := $(NATIVE_DIRS) $(shell find $(NATIVE_DIRS) -maxdepth 1 -type f \( -nam
   CMakeLists.txt executor/CMakeLists.txt $(wildcard tools/cmake/*) tools/ccache.sh tools/generate_wire.py
 PROJECTS := pyproject.toml debug_server/pyproject.toml
 
-# The tests go one after the other, the fast ones first, whatever -j says.
+# The tests run one after the other, the fast ones first, even with -j.
 .NOTPARALLEL:
 .PHONY: sanitize help build demo docs includes test-python pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
 
@@ -27,7 +27,7 @@ help: ## List the targets
 
 # --- set-up -------------------------------------------------------------------------------------
 
-# Kept: make would delete them as intermediate files.
+# Otherwise make would delete them as intermediate files.
 .PRECIOUS: $(STAMPS)/system-% $(STAMPS)/extra-%
 
 $(STAMPS)/system-%: tools/setup_system.sh
@@ -49,7 +49,7 @@ $(STAMPS)/editable: $(PROJECTS) tools/install.sh $(STAMPS)/modules $(STAMPS)/ven
 	@tools/install.sh editable
 	@touch $@
 
-# Dated before the build, so that an edit made while it runs is not missed.
+# Dated before the build, so that an edit during the build is not missed.
 $(STAMPS)/install: $(NATIVE) $(STAMPS)/editable
 	@start=$$(mktemp $@.XXXXXX); tools/install.sh native || { rm -f $$start; exit 1; }; mv $$start $@
 
@@ -65,12 +65,12 @@ build: $(STAMPS)/install ## Build everything into .venv (Debian packages, enviro
 demo: build ## Train the digits model, then find a NaN in a batch debugging session
 	@tools/demo.sh
 
-# A test that fails is tried again and named in the summary: that is a defect to mend. This goes when three
-# whole runs in a row have needed no second try.
+# A failed test is rerun and listed in the summary: it is a defect to fix. Remove this when three whole
+# runs in a row have needed no rerun.
 AGAIN = --reruns 1 -rR
-# Tests run in two processes; those of a file in one where they share servers and folders.
+# Tests run in two processes; with --dist loadfile, tests of one file share a process, servers and folders.
 TWO = -n 2
-# At the end of a recipe, however it ends: how long it took.
+# Prints how long a recipe took, also after a failure.
 TIMED = trap 'echo "$@ took $$((SECONDS / 60)) min $$((SECONDS % 60)) s"' EXIT;
 
 test: docs includes test-fast test-e2e test-emacs test-vscode ## All tests, and the documentation's site
@@ -108,7 +108,7 @@ test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real
 	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 -m emacs tests
 
 FUZZ_SECONDS ?= 60
-fuzz: build $(STAMPS)/extra-test ## Each fuzz for FUZZ_SECONDS (60)
+fuzz: build $(STAMPS)/extra-test ## Run each fuzz test for FUZZ_SECONDS (60)
 	@for each in programs edits names counted tap_kills tap_files dap_stream hostile_server; do \
 	  echo "== $$each"; PYTHONPATH=tests $(PY) -m fuzz.$$each --seconds $(FUZZ_SECONDS); \
 	done
@@ -117,13 +117,13 @@ test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@bash tests/vscode/setup.sh
 	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) -m vscode tests/vscode
 
-pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal anew
+pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal again
 	@$(PY) tools/record_pictures.py
 
-pictures-notebook: build $(STAMPS)/extra-test $(STAMPS)/system-browser ## Take the picture of a notebook anew
+pictures-notebook: build $(STAMPS)/extra-test $(STAMPS)/system-browser ## Take the picture of a notebook again
 	@$(PY) tools/notebook_picture.py
 
-pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the pictures of VS Code and of a log's page anew
+pictures-vscode: build vsix $(STAMPS)/extra-test ## Take the pictures of VS Code and of a log's page again
 	@$(PYTEST) -q -k newest tests/vscode/pictures.py
 	@$(PYTEST) -q tests/vscode/log_picture.py
 
@@ -153,7 +153,7 @@ format: $(STAMPS)/extra-lint ## Rewrite Python and C++ in the project's style
 	@$(PY) -m ruff format -q .
 	@if [[ -n "$(CPP_FILES)" ]]; then .venv/bin/clang-format -i $(CPP_FILES); fi
 
-# Each in build/sanitize-KIND; one of them: make sanitize ONLY=thread.
+# Each kind in build/sanitize-KIND; for one kind: make sanitize ONLY=thread.
 sanitize: build ## C++ tests and a debugging session under address, undefined and thread sanitizers
 	@tools/sanitize.sh $(ONLY)
 
@@ -170,6 +170,6 @@ $(VSCODE)/opstep.vsix: tools/vsix.sh $(STAMPS)/system-node $(shell find $(VSCODE
 	@tools/vsix.sh
 	@touch $@
 
-clean: ## Remove what was built (keeps .venv)
+clean: ## Remove build results (keeps .venv)
 	@rm -rf build dist debug_server/opstep_server/wire $(VSCODE)/dist $(VSCODE)/opstep.vsix
 	@find executor debug_server tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Fixtures and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def root() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Doorbells and sockets of these tests lie in a folder of their own, also for each of -n 2."""
-    # Under nohup or in a script's background these are ignored, and what tests start would ignore
-    # them too.
+    """A separate folder for doorbells and sockets of these tests, and of each worker of -n 2."""
+    # Under nohup or in a script's background these signals are ignored, and child processes would
+    # inherit that.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,7 +37,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by the markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests in tests/e2e and tests/vscode carry their folder's marker without saying so."""
+    """Gives tests in tests/e2e and tests/vscode their folder's marker."""
     for item in items:
         for folder in ("e2e", "vscode"):
             if TESTS / folder in item.path.parents:

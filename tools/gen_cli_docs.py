@@ -1,6 +1,6 @@
 """Writes docs/cli.md, the reference of the command `opstep`, from its argument parsers.
 
-`python tools/gen_cli_docs.py` writes it, with --check it only says whether it is up to date.
+`python tools/gen_cli_docs.py` writes it; --check only tests whether it is up to date.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opstep_server.cli.log import file_commands
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """# The command `opstep`
 
-Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. The commands of the
+Made by `tools/gen_cli_docs.py` from the commands' own arguments: do not edit. Commands at the
 debugger's prompt are in [commands.md](commands.md).
 """
 
@@ -55,7 +55,7 @@ def _section(name: str, command: argparse.ArgumentParser) -> str:
                 continue
             metavar = action.metavar or ("" if action.option_strings else action.dest.upper())
             words = " ".join([*action.option_strings[-1:], str(metavar)]).strip()
-            bars = words.replace("|", r"\|")  # Else a new column would begin.
+            bars = words.replace("|", r"\|")  # Otherwise a new column would begin.
             lines.append(f"| `{bars}` | {action.help} |")
     about, _, rest = (command.epilog or "").partition("examples:\n")
     examples, _, codes = rest.partition("\n\n")

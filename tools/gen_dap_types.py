@@ -1,6 +1,6 @@
 """Writes dap/protocol/types.py from the published schema of the Debug Adapter Protocol.
 
-`python tools/gen_dap_types.py` writes it, with --check it only says whether it is up to date.
+`python tools/gen_dap_types.py` writes it; --check only tests whether it is up to date.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Types:
             bases = [self._type(name, part) for part in parts if "$ref" in part]
             self._structure(name, parts[-1], ", ".join(bases))
             return
-        # Of a response and of an event the body is worth a name.
+        # Only the body of a response and of an event needs a name.
         for part in parts:
             body = part.get("properties", {}).get("body", {})
             if body.get("properties"):
@@ -76,7 +76,7 @@ class Types:
         lines = []
         for field, part in schema.get("properties", {}).items():
             if field.startswith("__"):
-                continue  # A class would mangle it, and nobody reads it.
+                continue  # A class would mangle the name, and no code uses it.
             type = self._type(f"{name}{field[0].upper()}{field[1:]}", part)
             lines.append(f"{field}: {type if field in required else f'NotRequired[{type}]'}")
         if not lines:
@@ -108,7 +108,7 @@ class Types:
 
 
 def _wrapped(line: str) -> str:
-    """A line that is too long for the project's style, with one choice of its Literal a line."""
+    """The line; a too long one with each choice of its Literal on a separate line."""
     if len(line) <= 100:
         return line
     head, _, rest = line.partition("Literal[")

@@ -1,6 +1,6 @@
 """Writes docs/ops.md, the reference of all ops, from the op registry.
 
-`python tools/gen_op_docs.py` writes it, with --check it only says whether it is up to date.
+`python tools/gen_op_docs.py` writes it; --check only tests whether it is up to date.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def generate(protos: list[Path], out: Path) -> None:
     absolute = re.compile(rf"^import ((?:{names})_pb2)\b", re.MULTILINE)
     for module in out.glob("*_pb2*.py*"):
         module.write_text(absolute.sub(r"from . import \1", module.read_text()))
-    # Last, because the build takes this file as the sign that all of it is there.
+    # Last, because for the build this file means that the package is complete.
     (out / "__init__.py").write_text(INIT)
 
 

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
-# Two builds at once would write the same build folder.
+# Two builds at once would write to the same build folder.
 mkdir -p build
 exec 9>build/.lock
 flock 9
@@ -30,9 +30,9 @@ else
   log=build/install.log
   tools/progress.sh "Compiling opstep" cmake --build build/cmake
   site=$(python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
-  # ALWAYS: cmake otherwise takes files made within the same second for the same.
+  # ALWAYS: otherwise cmake treats files made within the same second as unchanged.
   CMAKE_INSTALL_ALWAYS=1 cmake --install build/cmake --prefix "$site" --strip >"$log" || { cat "$log" >&2; exit 1; }
-  # The editable install finds only modules that it knew when it was made.
+  # The editable install finds only modules that existed when it was made.
   new=$(sed "s|^$site/||" build/cmake/install_manifest.txt | grep -vxFf <(cut -d, -f1 "$site"/opstep-*.dist-info/RECORD) || true)
   [[ -z $new ]] || install_executor
 fi

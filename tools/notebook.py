@@ -1,6 +1,6 @@
 """Writes a script with cells as a notebook: `python tools/notebook.py examples/gan.py gan.ipynb`.
 
-A line `# %%` begins a cell; words behind it, and the script's docstring, become text above the
+A line `# %%` begins a cell; words after it, and the script's docstring, become text above the
 code. `# %% [markdown]` begins a cell of text in comments.
 """
 
@@ -16,7 +16,7 @@ MARK, TEXT = "# %%", "[markdown]"
 
 
 def notebook(code: str) -> dict[str, Any]:
-    """The script as what an .ipynb file holds."""
+    """The script as the content of an .ipynb file."""
     cells = []
     for number, (kind, source) in enumerate(_cells(code)):
         cell: dict[str, Any] = {
@@ -34,7 +34,7 @@ def notebook(code: str) -> dict[str, Any]:
 
 
 def _cells(code: str) -> list[tuple[str, str]]:
-    """Kinds and sources, in order; those without a word are left out."""
+    """The cells' kinds and sources, in order, without empty cells."""
     docstring, rest = _docstring(code)
     cells = [("markdown", docstring)]
     for title, lines in _parts(rest):
@@ -57,7 +57,7 @@ def _docstring(code: str) -> tuple[str, list[str]]:
 
 
 def _parts(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """The cells' titles and lines; what stands before the first mark has no title."""
+    """The cells' titles and lines; lines before the first mark have no title."""
     parts: list[tuple[str, list[str]]] = [("", [])]
     for line in lines:
         if line.startswith(MARK):

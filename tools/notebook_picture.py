@@ -1,4 +1,4 @@
-"""Takes the README's picture of a notebook, docs/notebook.png, of a real run in a real browser:
+"""Makes the README's picture of a notebook, docs/notebook.png, from a real run in a real browser:
 `make pictures-notebook`."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         path.write_text(page)
-        # Root may not have a sandbox; the page is our own.
+        # The sandbox does not work for root; the page is our own.
         options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={folder}"]
         picture = [f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={ROOT / 'docs/notebook.png'}"]
         subprocess.run(

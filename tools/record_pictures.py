@@ -1,6 +1,6 @@
 """Writes the README's pictures of the terminal, docs/*.svg, from real runs: `make pictures`.
 
-With --check it only says whether their text is what is shown today.
+--check only tests whether the pictures still show the current text.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from opstep_server.cli.output import styled_text
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = "examples/find_the_nan.py"
-# What `make demo` ends with.
+# The last output of `make demo`.
 COMMANDS = ("catch nan", "run", "where", "inputs")
-# Without the fonts that would be fetched: any monospaced one will do.
+# Without web fonts: any monospaced font will do.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code, ", ""
 )
@@ -38,7 +38,7 @@ COLOURS = {"brown": "yellow", "brightbrown": "bright_yellow"}
 
 
 def find_the_nan() -> str:
-    """A batch that ends at a NaN, in the colours that a terminal would give its lines."""
+    """A batch that ends at a NaN, in the colours of a terminal."""
     options = [word for command in COMMANDS for word in ("-ex", command)]
     words = ["debug", "--batch", *options, SCRIPT]
     result = subprocess.run(
@@ -143,7 +143,7 @@ def svg(lines: list[Text], width: int, title: str) -> str:
 
 
 def text(picture: str) -> str:
-    """What can be read in a picture."""
+    """The text of a picture."""
     rows: dict[float, list[tuple[float, str]]] = defaultdict(list)
     for group in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}g"):
         if not group.get("class", "").endswith("-matrix"):

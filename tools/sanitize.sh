@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# sanitize.sh [address|thread]...: the C++ tests and a debugging session under sanitizers; both kinds if
-# none is named. Each has its own build folder, build/sanitize-KIND. A report is a failure.
+# sanitize.sh [address|thread]...: the C++ tests and a debugging session under sanitizers; both kinds by
+# default. Each has its own build folder, build/sanitize-KIND. A report is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -8,8 +8,8 @@ root=$PWD
 sanitize() {
   local kind=$1 flags=$2 library=$3 folder=build/sanitize-$1 log=build/sanitize-$1.log
   echo "Building with the $kind sanitizer"
-  # Optimised little and with line numbers only: most of the build's time is the compiler's.
-  # The extension leaves the sanitizer's functions to the library that is preloaded.
+  # Little optimisation and only line numbers: compiling takes most of the build's time.
+  # The extension takes the sanitizer's functions from the preloaded library.
   cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DOPSTEP_WERROR=OFF \
     -DCMAKE_PREFIX_PATH="$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')" \
@@ -19,13 +19,13 @@ sanitize() {
   local reports=$root/$folder/reports
   rm -rf "$reports"
   mkdir -p "$reports"
-  # Libraries that were built without a sanitizer would be reported for what cannot be seen of them.
+  # Libraries built without a sanitizer would give false reports.
   export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1:log_path=$reports/asan"
   export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/ubsan"
-  # exitcode=0: what comes after a report is run too, and the reports are counted below.
+  # exitcode=0: the run goes on after a report, and the reports are counted below.
   export TSAN_OPTIONS="ignore_noninstrumented_modules=1:history_size=4:exitcode=0:log_path=$reports/tsan"
 
-  # It must report what is wrong in a program that has such faults.
+  # The sanitizer must report the faults of a faulty program.
   local fault
   c++ $flags -std=c++20 -O1 -g1 -pthread tests/sanitized/faults.cc -o "$folder/faults"
   setarch "$(uname -m)" -R "$folder/faults" || true
@@ -37,7 +37,7 @@ sanitize() {
   local core preload
   core=$(echo "$root/$folder"/executor/_core.*.so)
   preload="$(gcc -print-file-name="$library") $(gcc -print-file-name=libstdc++.so.6)"
-  # The thread sanitizer wants its own places in memory.
+  # The thread sanitizer fails with randomised addresses.
   local failed=0
   setarch "$(uname -m)" -R ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 600 \
     -O "$root/$folder/tests.log" || failed=1

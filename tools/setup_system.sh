@@ -14,7 +14,7 @@ packages_of() {
   esac
 }
 
-# Only the system's own Python gets its parts from Debian; pyenv, conda and the like bring theirs.
+# Only the system's Python gets its parts from Debian; pyenv, conda and others bring their own.
 python_packages() {
   command -v python3 >/dev/null || { echo python3 python3-venv python3-dev; return; }
   python3 - <<'PY'

@@ -1,7 +1,7 @@
 """Hooks of mkdocs.yml: the pages that come from outside docs/, and a check of the finished site.
 
-A Markdown file's links are those of the repository, so that they work on a code host too. Here
-they are turned into links between the site's pages.
+Links in Markdown files are paths of the repository, so that they work on a code host too. Here
+they become links between the site's pages.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def page_of(source: str) -> str:
 
 
 def with_site_links(text: str, source: str, page: str) -> str:
-    """`text` of the file `source` with links that hold on the site's `page`."""
+    """`text` of the file `source` with links that work on the site's `page`."""
     lines, inside = [], False
     for line in text.split("\n"):
         inside ^= bool(_FENCE.match(line))
@@ -125,7 +125,7 @@ def _examples() -> str:
 
 
 class _Outside(HTMLParser):
-    """Finds what a page would fetch from another host."""
+    """Finds references of a page to other hosts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class _Outside(HTMLParser):
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Fails when a page fetches something from elsewhere: the site works without a network."""
+    """Fails when a page fetches something from another host: the site works without a network."""
     site = Path(config.site_dir)
     for path in sorted(site.rglob("*.html")):
         outside = _Outside()

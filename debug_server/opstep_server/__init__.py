@@ -2,7 +2,7 @@
 
 
 def version() -> str:
-    # Only here: it takes longer than all that a short command does.
+    # Imported here: the import takes longer than a short command.
     from importlib import metadata
 
     try:

@@ -1,7 +1,7 @@
 """Access to servers and processes: addresses, tokens and TLS.
 
-A unix socket is for its owner only. TCP on this machine needs a token, beyond it TLS as well.
-Tokens live in files that nobody else can read, and are shown nowhere.
+A unix socket is for its owner only. TCP on this machine needs a token; from other
+machines it needs TLS too. Tokens live in files that nobody else can read, and are never shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from opstep_server.model import DebuggerError
 
-# A unix socket's path has room for so many bytes.
+# The most bytes in the path of a unix socket.
 MAX_PATH = 107
 _MIN_TOKEN = 16
 
@@ -49,17 +49,17 @@ class Address:
             return False
 
 
-# The first wrong token waits so long for its refusal, each other one twice as long, up to a limit;
-# who has the right one waits for nobody.
+# Seconds until the first wrong token is refused; doubled for each further one, up to a limit.
+# A right token is accepted at once.
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
-# So long after the last wrong one all is forgotten.
+# Seconds after the last wrong token until all are forgotten.
 FORGET_SECONDS = 30.0
-# Beyond so many that wait, a stranger is refused at once, but not told why sooner.
+# The most clients that wait for their refusal; a further one is refused at once.
 MOST_STRANGERS = 100
 
 
 class Strangers:
-    """Slows down whoever tries tokens."""
+    """Slows down the guessing of tokens."""
 
     def __init__(self) -> None:
         self._delay = 0.0
@@ -83,7 +83,7 @@ class Strangers:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where to listen, and what whoever connects there must show."""
+    """Where to listen, and what a client must show there."""
 
     address: Address
     token_file: str = ""
@@ -92,12 +92,12 @@ class Endpoint:
     key_file: str = ""
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
-    # The token file is one that was made for it.
+    # The token file was made for this endpoint.
     made: bool = False
     strangers: Strangers = field(default_factory=lambda: Strangers(), repr=False, compare=False)
 
     def forget(self) -> None:
-        """Nobody listens there any more: a token that was made for it opens nothing."""
+        """Nobody listens there any more: removes the token that was made for it."""
         if self.made:
             with contextlib.suppress(OSError):
                 os.unlink(self.token_file)
@@ -121,11 +121,11 @@ def parse_address(text: str) -> Address:
         return Address(path=path)
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise DebuggerError(f"'{text}' is no address: write unix:/path or host:port")
+        raise DebuggerError(f"'{text}' is not an address: write unix:/path or host:port")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise DebuggerError(f"'{text}' is no address: write [{host}]:{port}")
+        raise DebuggerError(f"'{text}' is not an address: write [{host}]:{port}")
     if not host:
         raise DebuggerError(f"'{text}' names no host: write 127.0.0.1:{port} for this machine only")
     return Address(host=host, port=int(port))
@@ -134,7 +134,7 @@ def parse_address(text: str) -> Address:
 def listen_endpoint(
     address: str, token_file: str | None = None, cert: str | None = None, key: str | None = None
 ) -> Endpoint:
-    """What is needed to listen there; a token is made when this machine's TCP is given none."""
+    """The endpoint for an address; makes a token for TCP on this machine when none is given."""
     where = parse_address(address)
     if bool(cert) != bool(key):
         raise DebuggerError("TLS needs both a certificate and its key")
@@ -162,7 +162,7 @@ def listen_endpoint(
 
 @dataclass(frozen=True)
 class Place:
-    """A server to connect to, and what it wants to be shown."""
+    """A server to connect to, with the credentials that it needs."""
 
     address: Address
     token: str = field(default="", repr=False)
@@ -181,7 +181,7 @@ def dial_place(address: str, token_file: str | None = None, tls_ca: str | None =
 
 
 def user_folder() -> str:
-    """The folder for this user's sockets, made if need be, that nobody else can enter."""
+    """The folder for this user's sockets, which nobody else can enter; made when missing."""
     places = [f"/tmp/opstep-{os.geteuid()}"]
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         places.insert(0, os.path.join(runtime, "opstep"))
@@ -203,7 +203,7 @@ def is_private(folder: str) -> bool:
 
 
 def make_token_file() -> str:
-    """A new token in a file of its own that only we can read."""
+    """Writes a new token to a file that only we can read."""
     descriptor, path = tempfile.mkstemp(prefix="opstep-token-")
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(secrets.token_urlsafe(32) + "\n")
@@ -220,7 +220,7 @@ def read_token(path: str) -> str:
 
 
 def listens(path: str) -> bool:
-    """Somebody does, at this socket."""
+    """Whether a process listens at this socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
@@ -242,7 +242,7 @@ def _read_private(path: str, what: str) -> bytes:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise DebuggerError(f"{what} {path} is no file")
+                raise DebuggerError(f"{what} {path} is not a file")
             if status.st_mode & 0o077 or status.st_uid not in (os.geteuid(), 0):
                 raise DebuggerError(f"{what} {path} can be read by others: chmod 600 it")
             return file.read(1 << 20)

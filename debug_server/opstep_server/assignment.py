@@ -8,7 +8,7 @@ import warnings
 from opstep_server import expr
 from opstep_server.wire import debug_pb2 as pb
 
-# How Python writes them; others have no place in expressions.
+# How Python writes these operators; expressions have no others.
 _SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -25,7 +25,7 @@ _SIGNS: dict[type[ast.operator], str] = {
 
 
 def assignment(text: str) -> tuple[str, str] | None:
-    """`w[0] = 1` to what stands left and right of the sign; None for an expression."""
+    """`w[0] = 1` to its left and right side; None for an expression."""
     statement = _statement(text)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
@@ -36,7 +36,7 @@ def assignment(text: str) -> tuple[str, str] | None:
 
 
 def spelt_out(text: str) -> str:
-    """`w += 1 + x` as `w = w + (1 + x)`; "" when it is nothing of the kind."""
+    """`w += 1 + x` as `w = w + (1 + x)`; "" for any other text."""
     statement = _statement(text)
     if not isinstance(statement, ast.AugAssign) or type(statement.op) not in _SIGNS:
         return ""
@@ -59,7 +59,7 @@ def _statement(text: str) -> ast.stmt | None:
 
 
 def root(place: pb.Expr) -> str:
-    """The variable that the place is a part of; "" when it is none."""
+    """The variable that the place is a part of; "" when there is none."""
     while place.WhichOneof("node") == "index":
         place = place.index.value
     if place.WhichOneof("node") == "call" and place.call.function == "var" and place.call.args:
@@ -68,7 +68,7 @@ def root(place: pb.Expr) -> str:
 
 
 def is_plain(place: pb.Expr) -> bool:
-    """Whether it only names something, or a part of it: then nothing is computed."""
+    """Whether it is a name or a part of one, so that nothing is computed."""
     kind = place.WhichOneof("node")
     if kind == "index":
         subscripts = place.index.subscripts

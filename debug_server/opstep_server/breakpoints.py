@@ -1,4 +1,4 @@
-"""The list of all breakpoints: who asked for each, and what each executor made of it."""
+"""The list of all breakpoints: the owner of each, and its status in each executor."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from opstep_server.model import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-# Places that a thread was sent to are numbered from here on, so that people's own count from 1.
+# The first id of hidden places that end a step; breakpoints of users count from 1.
 FIRST_AIM = 1 << 31
-# Log points that are remembered after their removal, for what they wrote before it.
+# Removed log points that are remembered, for lines that they wrote before.
 MAX_REMOVED = 1000
 
 
 @dataclass(frozen=True)
 class _Parsed:
-    """The texts of a spec, understood."""
+    """The texts of a spec, parsed."""
 
     condition: pb.Expr | None = None
     hits: pb.HitCondition | None = None
@@ -42,15 +42,15 @@ class _Entry:
     state: BreakpointState
     owner: str
     parsed: _Parsed
-    # Why a part of it cannot be used; it is then not sent.
+    # Why a part of it cannot be used; such a breakpoint is not sent.
     error: str = ""
-    # Why it was not bound, from an executor that is gone.
+    # Why it was not bound in an executor that is gone.
     last: str = ""
     # By executor.
     statuses: dict[int, pb.BreakpointStatus] = field(default_factory=dict)
-    # The thread that was sent to it; 0 for a breakpoint of people's own.
+    # The thread that was sent to it; 0 for a user's own breakpoint.
     thread: int = 0
-    # A guest's, which comes as it is sent, with the guest's own number.
+    # Of a guest: the message as it came, with the guest's own number.
     wire: pb.Breakpoint | None = None
 
 
@@ -62,7 +62,7 @@ class Breakpoints:
         self._last_aim = FIRST_AIM - 1
 
     def of(self, user: str) -> list[BreakpointState]:
-        """Those whose owner begins with it."""
+        """The breakpoints whose owner begins with this text."""
         mine = (e for e in self._entries.values() if e.owner.startswith(user))
         return [entry.state for entry in mine if not entry.thread]
 
@@ -77,7 +77,7 @@ class Breakpoints:
         return self._entry(id).state
 
     def message(self, executor: int, there: Collection[int]) -> pb.SetBreakpoints:
-        """All that one of the executors that are there is to have."""
+        """The message with all breakpoints of one connected executor."""
 
         def is_for_it(where: Where) -> bool:
             if not isinstance(where, OpWhere) or where.executor in (0, executor):
@@ -94,7 +94,7 @@ class Breakpoints:
         return self._insert(owner, spec, _parse(spec)).state
 
     def replace(self, owner: str, specs: Sequence[BreakpointSpec]) -> list[BreakpointState]:
-        """Makes `specs` all that the owner has; what is wrong with one is told in its message."""
+        """Replaces all breakpoints of the owner; a state's message says what is wrong with it."""
         old: dict[str, list[_Entry]] = {}
         for before in self._entries.values():
             if before.owner == owner:
@@ -116,7 +116,7 @@ class Breakpoints:
     def replace_wire(
         self, owner: str, executor: int, wanted: Sequence[pb.Breakpoint]
     ) -> dict[int, int]:
-        """Makes these all that a guest has for one executor; by our numbers, what he calls them."""
+        """Replaces a guest's breakpoints in one executor; returns the guest's numbers by ours."""
         old = {e.wire.id: e for e in self._entries.values() if e.owner == owner and e.wire}
         names = {}
         for wire in wanted:
@@ -129,7 +129,7 @@ class Breakpoints:
         return names
 
     def wire_statuses(self, owner: str, executor: int, id: int = 0) -> list[pb.BreakpointStatus]:
-        """What the executor says of all that the guest has, or of one."""
+        """The executor's statuses of all breakpoints of the guest, or of one."""
         statuses = []
         for entry in self._entries.values():
             status = entry.statuses.get(executor)
@@ -143,7 +143,7 @@ class Breakpoints:
     def aim(
         self, owner: str, thread: int, specs: Sequence[BreakpointSpec]
     ) -> list[BreakpointState]:
-        """Places for one thread, until its next stop; nobody is told of them as breakpoints."""
+        """Adds places for one thread, until its next stop; users do not see them as breakpoints."""
         self.forget_aims(thread)
         entries = []
         for spec in specs:
@@ -152,7 +152,7 @@ class Breakpoints:
         return entries
 
     def forget_aims(self, thread: int) -> bool:
-        """Whether there were some."""
+        """Returns whether there were some."""
         aims = [id for id, entry in self._entries.items() if entry.thread == thread]
         for id in aims:
             del self._entries[id]
@@ -175,7 +175,7 @@ class Breakpoints:
         entry.parsed = _parse(spec)
         entry.error = entry.last = ""
         if bool(spec.log_message) != bool(entry.state.spec.log_message):
-            entry.state.hits = 0  # What it wrote is counted, not its stops, or the other way round.
+            entry.state.hits = 0  # It counts lines now instead of stops, or stops instead of lines.
         entry.state.spec = spec
         if not spec.enabled:
             entry.statuses.clear()
@@ -183,7 +183,7 @@ class Breakpoints:
         return entry.state
 
     def report(self, executor: int, status: pb.BreakpointStatus) -> BreakpointState | None:
-        """Takes what an executor says; the state if that changed it."""
+        """Takes an executor's status; returns the state if that changed it."""
         entry = self._entries.get(status.id)
         if entry is None or not entry.state.spec.enabled:
             return None  # It was removed while the message was on its way.
@@ -191,7 +191,7 @@ class Breakpoints:
         return entry.state if _refresh(entry) else None
 
     def forget(self, executor: int) -> list[BreakpointState]:
-        """The executor is gone; the states that changed."""
+        """The executor is gone; returns the states that changed."""
         changed = []
         for entry in self._entries.values():
             status = entry.statuses.pop(executor, None)
@@ -210,7 +210,7 @@ class Breakpoints:
         return entry.state
 
     def log_owner(self, id: int) -> str:
-        """Whose log point it is, or was: what it wrote may come after its removal."""
+        """The owner of the log point, also after its removal: its lines may come later."""
         entry = self._entries.get(id) or self._removed.get(id)
         return entry.owner if entry is not None else ""
 
@@ -230,7 +230,7 @@ class Breakpoints:
             id = self._last_aim = self._last_aim + 1
         else:
             id = self._last_id = self._last_id + 1
-        # A copy, so that nobody's later change of the spec goes past us.
+        # A copy, so that the caller's later changes of the spec have no effect here.
         entry = _Entry(BreakpointState(id, replace(spec)), owner, parsed, thread=thread)
         self._entries[id] = entry
         _refresh(entry)
@@ -246,7 +246,7 @@ def _parse(spec: BreakpointSpec) -> _Parsed:
 
 
 def _wrong(spec: BreakpointSpec) -> str:
-    """Which of its texts cannot be used, and why; empty when all can."""
+    """Names the text that cannot be used, and why; empty when all can."""
     parts: tuple[tuple[str, str | None, Callable[[str], object]], ...] = (
         ("condition", spec.condition, expr.parse),
         ("hit condition", spec.hit_condition, hit_conditions.parse),
@@ -262,7 +262,7 @@ def _wrong(spec: BreakpointSpec) -> str:
 
 
 def _refresh(entry: _Entry) -> bool:
-    """Works the statuses into the state; True when it changed."""
+    """Updates the state from the statuses; True when it changed."""
     state = entry.state
     bound = [s for s in entry.statuses.values() if s.verified]
     told = bound or list(entry.statuses.values())

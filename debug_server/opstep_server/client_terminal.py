@@ -17,7 +17,7 @@ from opstep_server import script_process
 from opstep_server.model import DebuggerError, LaunchTarget
 
 START_SECONDS = 20.0
-# Of a script whose launcher was killed: as when its terminal was closed.
+# The exit code of a script whose launcher was killed, as when its terminal was closed.
 _UNKNOWN_CODE = -int(signal.SIGHUP)
 
 
@@ -25,16 +25,16 @@ _UNKNOWN_CODE = -int(signal.SIGHUP)
 class TerminalCommand:
     args: list[str]
     cwd: str
-    # None takes a variable away.
+    # None removes a variable.
     env: dict[str, str | None]
 
 
-# Has the command run in a terminal; it need not wait for its end.
+# Starts the command in a terminal; it need not wait for its end.
 Terminal = Callable[[TerminalCommand], Awaitable[None]]
 
 
 class TerminalProcess:
-    """One task reads what the launcher tells: `pid N` or `failed WHY`, then `exit CODE`."""
+    """One task reads the launcher's reports: `pid N` or `failed WHY`, then `exit CODE`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ async def start(
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[str, str]:
-    """The next word from the launcher and what belongs to it; empty when it is gone."""
+    """The launcher's next word and its argument; empty when the launcher is gone."""
     try:
         line = (await reader.readline()).decode(errors="replace").strip()
     except (ConnectionError, ValueError):

@@ -1,8 +1,8 @@
 """The stream to one executor: commands and replies, its events, its heartbeat.
 
 Two tasks: one reads until the stream ends; the pulse sends heartbeats and cancels the reader when
-the executor's stay out. Sending never blocks: a message begins a write at once, and those that come
-before its end queue up behind it.
+the executor's heartbeats stop. Sending never blocks: a message begins a write at once, and messages
+that come before its end wait in a queue.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ PROTOCOL = 2
 HEARTBEAT_SECONDS = 2.0
 MISSED_HEARTBEATS = 3
 MESSAGE_LIMIT = 4 << 20
-# So long may a process take to end after its stream did.
+# Seconds that a process may take to end after its stream.
 ENDING_SECONDS = 1.0
 
 
 class Stream(Protocol):
-    # Something else at the end of the stream.
+    # Returns something else at the end of the stream.
     def read(self) -> Awaitable[object]: ...
     def write(self, message: pb.ToExecutor, /) -> Awaitable[None]: ...
 
 
 class Listener(Protocol):
-    """Who is told what arrives; called on the event loop, in the order of the stream."""
+    """Receives what arrives; called on the event loop, in the order of the stream."""
 
     def joined(self, connection: Connection) -> pb.Welcome: ...
     def received(self, connection: Connection, message: pb.FromExecutor) -> None: ...
@@ -71,10 +71,10 @@ class Connection:
         self.heard = 0
         # It came through a socket that only our own user can open.
         self.private = False
-        # We sent it away: the end of its stream is no loss.
+        # We detached it: the end of its stream is expected.
         self.let_go = False
         self.reader: asyncio.Task[str] | None = None
-        # Set when the listener has been told of the stream's end.
+        # Set when the listener knows of the stream's end.
         self.over = asyncio.Event()
 
     async def send_command(
@@ -96,21 +96,21 @@ class Connection:
         return await answer
 
     def tell(self, message: pb.ToExecutor) -> None:
-        """Sends what is not answered."""
+        """Sends a message that has no reply."""
         if self._lost is None:
             self._send(message)
 
-    # ---- the server's side of it -----------------------------------------------------------------
+    # ---- the server's side -----------------------------------------------------------------------
 
     async def serve(self, listener: Listener, welcome: pb.Welcome) -> None:
-        """From the welcome to the end of the stream; the listener is told of its loss."""
+        """Serves from the welcome to the end of the stream; the listener hears of its loss."""
         welcome.protocol = PROTOCOL
         self._send(pb.ToExecutor(welcome=welcome))
-        # Only of a process on this machine it can be seen whether it has ended.
+        # Only for a process on this machine we can see whether it has ended.
         local = self.private and script_process.alive(self.hello.pid)
         reader = self.reader = asyncio.create_task(self._read(listener))
         pulse = asyncio.create_task(self._pulse(reader))
-        # gRPC cancels us when the stream breaks; raised again, that would be a traceback of its.
+        # gRPC cancels us when the stream breaks; raised again, gRPC would print a traceback.
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([reader])
         message = f"the connection to process {self.hello.pid} was lost"
@@ -144,14 +144,14 @@ class Connection:
         return not script_process.alive(pid)
 
     def drop(self) -> None:
-        """Ends the stream; it is told as lost."""
+        """Ends the stream; the listener hears of its loss."""
         if self.reader is not None:
             self.reader.cancel()
 
     def _reply(self, reply: pb.Reply) -> inline_tasks.Answer[pb.Reply] | None:
         answer, on_reply = self._pending.pop(reply.command, (None, None))
         if answer is None:
-            return None  # Answered already, or never asked: not worth ending a session for.
+            return None  # Answered already, or never asked: no reason to end a session.
         if on_reply is not None:
             on_reply(reply)
         if not answer.done():
@@ -159,13 +159,13 @@ class Connection:
         return answer
 
     def _end(self, message: str) -> None:
-        # One that says goodbye leaves without a reason.
+        # An executor that says goodbye gives no reason.
         self._lost = message or "the executor has left"
         pending, self._pending = self._pending, {}
         for answer, _ in pending.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost(self._lost))
-                answer.exception()  # Somebody may have given up waiting: no warning about that.
+                answer.exception()  # The caller may have given up: avoids a warning.
             answer.go_on()
         if self._writer is not None:
             self._writer.cancel()
@@ -182,14 +182,14 @@ class Connection:
 
     async def _write(self) -> None:
         self._writing = True
-        # A broken stream is the reader's business.
+        # The reader handles a broken stream.
         with contextlib.suppress(*self._broken):
             while self._outgoing:
                 await self._stream.write(self._outgoing.popleft())
         self._writing = False
 
     async def _pulse(self, reader: asyncio.Task[str]) -> None:
-        # Ticks are counted, not seconds: a debugger that was suspended does not lose anybody.
+        # Counts ticks, not seconds: a debugger that was suspended does not lose its executors.
         while self._missed < MISSED_HEARTBEATS:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._missed += 1
@@ -197,7 +197,7 @@ class Connection:
         reader.cancel()
 
     async def _read(self, listener: Listener) -> str:
-        """Reads to the end; the result says why it ended, empty when the executor said goodbye."""
+        """Reads to the end; returns why it ended, empty when the executor said goodbye."""
         while True:
             message = await self._stream.read()
             if not isinstance(message, pb.FromExecutor):
@@ -212,7 +212,7 @@ class Connection:
                         return ""
                     self._take(each, listener, answers)
             finally:
-                # Who waited for a reply sees all that came with it.
+                # A caller that waited for a reply sees all that came with it.
                 for answer in answers:
                     answer.go_on()
 

@@ -12,7 +12,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 class Edge(NamedTuple):
-    """Variables on their way from one op to another one of the same block."""
+    """Variables that go from one op to another of the same block."""
 
     maker: int
     reader: int
@@ -22,7 +22,7 @@ class Edge(NamedTuple):
 class Dataflow:
     def __init__(self, program: ProgramRef, ops: Sequence[pb.OpInfo]) -> None:
         self.program = program
-        # In the order of the listing, which is that of running.
+        # In the order of the listing, which is the order of running.
         self.ops = list(ops)
         self._by_id = {op.id: op for op in ops}
         self._writers: defaultdict[str, list[pb.OpInfo]] = defaultdict(list)
@@ -51,14 +51,14 @@ class Dataflow:
         return self._writers.get(variable, [])
 
     def readers(self, variable: str) -> list[tuple[pb.OpInfo, list[str]]]:
-        """Each with the slots in which it has the variable."""
+        """The ops that read the variable, each with its slots for it."""
         found = self._readers.get(variable, {})
         return [(self._by_id[number], slots) for number, slots in found.items()]
 
     def producer(self, variable: str, reader: pb.OpInfo | None = None) -> pb.OpInfo | None:
-        """The op whose value the reader gets, the nearest of several; the last without a reader.
+        """The op whose value the reader gets, the nearest of several; without a reader, the last.
 
-        None for what has its value from elsewhere when the run begins.
+        None for a variable that has its value before the run begins.
         """
         if reader is not None and (sources := self.sources(variable, reader)):
             return sources[0]
@@ -80,14 +80,14 @@ class Dataflow:
             if not self.may_share(op, reader):
                 continue
             if any(op.id in self.around(inner) for inner in found):
-                continue  # It wrote by an op of its blocks, which may have been skipped.
+                continue  # An op of its blocks wrote it, and may have been skipped.
             found.append(op)
             if op.block == reader.block or op.block in self._blocks(around):
-                break  # That one was not skipped.
+                break  # This op always runs.
         return found
 
     def carried(self, variable: str, reader: pb.OpInfo) -> pb.OpInfo | None:
-        """What writes it in the iteration before, in a loop around the reader."""
+        """The op that writes it in the previous iteration of a loop around the reader."""
         inside = {reader.block, *self._blocks(self.around(reader))} - {0}
         later = [
             op
@@ -97,7 +97,7 @@ class Dataflow:
         return later[-1] if later else None
 
     def around(self, op: pb.OpInfo) -> set[int]:
-        """The ops that run the block that the op is in, and those around it."""
+        """The ops that run the block of this op and the blocks around that."""
         found: set[int] = set()
         block = op.block
         while block in self._runs and self._runs[block].id not in found:
@@ -112,11 +112,11 @@ class Dataflow:
         return one.block in other_sees or other.block in one_sees
 
     def _blocks(self, ops: set[int]) -> set[int]:
-        """Those that the ops are in."""
+        """The blocks that the ops are in."""
         return {self._by_id[number].block for number in ops}
 
     def edges(self) -> list[Edge]:
-        """From the nearest op above; what a block of an op makes comes from that op."""
+        """Edges from the nearest op above; a value made in an op's block comes from that op."""
         found: dict[tuple[int, int], list[str]] = {}
         for op in self.ops:
             for given in op.inputs:
@@ -128,7 +128,7 @@ class Dataflow:
         return [Edge(maker, reader, names) for (maker, reader), names in found.items()]
 
     def _beside(self, variable: str, reader: pb.OpInfo) -> int | None:
-        """The op of the reader's block that makes what it gets, itself or in a block."""
+        """The op of the reader's block that makes its value, itself or in a block."""
         for source in self.sources(variable, reader):
             for number in (source.id, *self.around(source)):
                 if self._by_id[number].block == reader.block:

@@ -1,6 +1,6 @@
-"""The one debugger, as one user has it: life, breakpoints, going on; CLI and DAP are its faces.
+"""The debugger of one user: processes, breakpoints, resuming; CLI and DAP are its faces.
 
-Looking at values and programs is its other half, `inspection.py`; what users share is in `hub.py`.
+Its other half, `inspection.py`, reads values and programs; `hub.py` has what users share.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ __all__ = [
 ]
 
 ATTACH_SECONDS = 10.0
-# How long what a process sent may take to be read after its end.
+# How long to read what a process sent before its end.
 LAST_WORDS_SECONDS = 1.0
 _MODES = {
     "continue": pb.Resume.CONTINUE,
@@ -106,9 +106,9 @@ _UNITS = {"op": pb.Resume.OP, "line": pb.Resume.LINE}
 
 
 class Debugger(Inspection, TapApi):
-    """Several may share a hub; one that is given none has its own.
+    """Several debuggers may share a hub; one without a hub makes its own.
 
-    One that is not present only logs, and runs stay as fast as without a debugger.
+    A debugger that is not present only logs, and runs stay as fast as without one.
     """
 
     def __init__(self, hub: Hub | None = None, *, present: bool = True) -> None:
@@ -117,7 +117,7 @@ class Debugger(Inspection, TapApi):
         self._shares = hub is not None
         self._listeners: list[Callable[[Event], None]] = []
         self._process: script_process.ScriptProcess | client_terminal.TerminalProcess | None = None
-        # One that shares is told nothing until it wants to know what there is.
+        # A debugger on a shared hub gets no events until `replay`.
         self._told = not self._shares
         self._user = self._hub.enter(self._take, present)
 
@@ -131,10 +131,10 @@ class Debugger(Inspection, TapApi):
 
         return unsubscribe
 
-    # ---- life ------------------------------------------------------------------------------------
+    # ---- processes -------------------------------------------------------------------------------
 
     async def listen(self, endpoint: Endpoint | None = None) -> str:
-        """Opens the private socket, or that place too, and returns the address to dial."""
+        """Opens the private socket, and the endpoint if given; returns the address to dial."""
         private = endpoint is None or bool(endpoint.address.path)
         if private and self._hub.server.on_visit is None:
             self.share()  # Only our own user can open a unix socket.
@@ -164,9 +164,9 @@ class Debugger(Inspection, TapApi):
         return self._process.pid
 
     async def attach_pid(self, pid: int) -> ExecutorProcess:
-        """Has a running process dial us, by its doorbell, and waits until it is here.
+        """Asks a running process by its doorbell to dial us, and waits until it is here.
 
-        One that another debugger of this user has is shared with that.
+        A process that another debugger of this user has is shared with it.
         """
         address = await self.listen()
         here: asyncio.Future[ExecutorProcess] = asyncio.get_running_loop().create_future()
@@ -175,7 +175,7 @@ class Debugger(Inspection, TapApi):
             if not isinstance(event, ExecutorJoined):
                 return
             if event.executor.pid != pid:
-                # The other debugger has more processes: they are not meant.
+                # The other debugger may have more processes; only this one was asked for.
                 if visiting:
                     self._hub.background(self._hub.detach(event.executor))
             elif not here.done():
@@ -208,20 +208,20 @@ class Debugger(Inspection, TapApi):
         return dial_place(found.server)
 
     def share(self) -> None:
-        """Others may come as guests to the executors that are here."""
+        """Lets others come as guests to the executors that are here."""
         self._hub.server.on_visit = Guests(self._hub).visit
 
     async def visit(self, place: Place, gone: Callable[[str], None]) -> None:
-        """Shares the executors of a debug server; `gone` is told when that ends."""
+        """Shares the executors of a debug server; calls `gone` when that ends."""
         await self._hub.server.visit(place.address, place.token, place.roots, gone)
 
     def signal(self, number: signal.Signals) -> None:
-        """To the launched process, which may do with it what it wants."""
+        """Sends a signal to the launched process, which may handle or ignore it."""
         if self._process is not None:
             self._process.signal(number)
 
     async def terminate(self) -> None:
-        """Ends the launched process, and none other."""
+        """Ends the launched process, and no other."""
         if self._process is None:
             return
         await self._process.terminate()
@@ -235,7 +235,7 @@ class Debugger(Inspection, TapApi):
         await self._hub.to_all(lambda: pb.Command(terminate=pb.Terminate()))
 
     async def detach(self, only: ExecutorProcess | None = None) -> None:
-        """All executors go on without us, or that one."""
+        """Lets all executors, or only one, go on without us."""
         if self._shares:
             await self._hub.leave(self._user)
         else:
@@ -244,13 +244,13 @@ class Debugger(Inspection, TapApi):
             await asyncio.gather(*(hub.detach(executor) for executor in leaving))
 
     async def let_go(self) -> None:
-        """The launched process goes on by itself, whatever becomes of it."""
+        """Lets the launched process go on by itself."""
         process, self._process = self._process, None
         if process is not None:
             await process.abandon()
 
     async def close(self) -> None:
-        """Ends the server, or leaves it; a launched process that is alive is left to itself."""
+        """Ends the server, or leaves it; a live launched process goes on."""
         await self.let_go()
         if self._shares:
             await self._hub.leave(self._user)
@@ -261,10 +261,10 @@ class Debugger(Inspection, TapApi):
 
     @property
     def shared(self) -> bool:
-        """Executors and threads are there for others too."""
+        """Whether others use these executors and threads too."""
         return self._shares
 
-    # ---- what there is ---------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     @property
     def threads(self) -> list[Thread]:
@@ -275,9 +275,9 @@ class Debugger(Inspection, TapApi):
         return self._hub.breakpoints.of(self._user)
 
     def others_only(self, stopped: pb.Stopped) -> bool:
-        """Whether all breakpoints that it hit are those of other clients."""
+        """Whether it hit only breakpoints of other clients."""
         owners = [self._hub.breakpoints.owner(id) for id in stopped.breakpoints]
-        # A temporary one of ours is gone by now.
+        # A temporary breakpoint of ours is already removed.
         return bool(owners) and all(owner and not owner.startswith(self._user) for owner in owners)
 
     @property
@@ -293,7 +293,7 @@ class Debugger(Inspection, TapApi):
     async def replace_breakpoints(
         self, owner: str, specs: Sequence[BreakpointSpec]
     ) -> list[BreakpointState]:
-        """Makes `specs` all that the owner has; ids of equal ones stay."""
+        """Replaces all breakpoints of the owner; equal ones keep their ids."""
         states = self._hub.breakpoints.replace(self._user + owner, specs)
         await self._hub.push_breakpoints()
         return states
@@ -330,13 +330,13 @@ class Debugger(Inspection, TapApi):
         return state
 
     async def set_faults(self, specs: Sequence[FaultSpec]) -> list[str]:
-        """Which faults stop; a sentence for each that cannot be used, "" for the others."""
+        """Sets which faults stop; returns a sentence for each unusable spec, "" for the others."""
         faults = self._hub.faults.of(self._user)
         faults.replace(specs)
         await self._hub.push_faults()
         return faults.problems
 
-    # ---- going on --------------------------------------------------------------------------------
+    # ---- resuming --------------------------------------------------------------------------------
 
     async def resume(
         self,
@@ -346,9 +346,9 @@ class Debugger(Inspection, TapApi):
         block: int = 0,
         until: Sequence[BreakpointSpec] = (),
     ) -> None:
-        """Lets the thread go on; "into" ends in that block only, unless it is 0.
+        """Resumes the thread; "into" ends only in the given block, unless that is 0.
 
-        What comes first of `until` ends it as a step; refused when no op is meant by it.
+        The first of `until` that is reached ends it as a step; refused when it names no op.
         """
         if until:
             await self._aim(thread_id, until, self.resume(thread_id, mode, unit, block))
@@ -359,7 +359,7 @@ class Debugger(Inspection, TapApi):
         command = pb.Command(resume=wanted)
 
         def went_on(reply: pb.Reply) -> None:
-            # The executor may have told of it, and even of the next stop, before it replied.
+            # The executor may have reported this, and even the next stop, before its reply.
             if not reply.error and thread.stopped is stopped:
                 self._hub.continued(thread, "")
 
@@ -368,7 +368,7 @@ class Debugger(Inspection, TapApi):
     async def _aim(
         self, thread_id: int, until: Sequence[BreakpointSpec], going: Coroutine[Any, Any, None]
     ) -> None:
-        """Places that nobody sees must not outlive what was to end at them."""
+        """Sets hidden places for one step; they must not outlive it."""
         try:
             thread, _ = self._roster.stopped(thread_id)
             states = self._hub.breakpoints.aim(self._user, thread.id, until)
@@ -392,14 +392,14 @@ class Debugger(Inspection, TapApi):
         elif self._roster.executors:
             await self._hub.to_all(lambda: pb.Command(pause=pb.Pause()))
         elif self._process is not None and self._process.alive:
-            self._hub.stop_first = True  # Nothing runs ops yet: stop at the first one.
+            self._hub.stop_first = True  # No thread runs ops yet: stop at the first op.
         else:
             raise DebuggerError("nothing is running")
 
-    # ---- what happens ----------------------------------------------------------------------------
+    # ---- events ----------------------------------------------------------------------------------
 
     def replay(self) -> None:
-        """Tells what there is, as if it came now, and from here on what happens."""
+        """Reports the present state as events, and from here on what happens."""
         self._told = True
         for program in self.programs:
             self._take(ProgramCompiled(program.executor, program.event))
@@ -416,7 +416,7 @@ class Debugger(Inspection, TapApi):
         if not self._told:
             return
         if isinstance(event, StoppedEvent | Logged) and self._process is not None:
-            self._process.drain()  # What it wrote before comes before.
+            self._process.drain()  # Its earlier output comes first.
         for listener in list(self._listeners):
             listener(event)
 
@@ -424,17 +424,17 @@ class Debugger(Inspection, TapApi):
         self._take(Output(stream, text))
 
     def _own_executors(self) -> list[ExecutorProcess]:
-        """Those of the launched process."""
+        """The executors of the launched process."""
         pid = self._process.pid if self._process is not None else 0
         return [each for each in self.executors if each.pid == pid]
 
     async def _exited(self, code: int) -> None:
-        # What its log points wrote is on the way, and is told before its end.
+        # Lines of its log points are on the way, and are reported before its end.
         await self._last_words([each.connection for each in self._own_executors()])
         self._take(ProcessExited(code))
 
     async def _last_words(self, connections: Sequence[Connection]) -> None:
-        """Until they are read to their end; a child of the process may keep one open for ever."""
+        """Waits until they are read to the end; a child process may keep one open for ever."""
         streams = [each.reader for each in connections if each.reader is not None]
         heard = -1
         while streams and heard != (now := sum(each.heard for each in connections)):

@@ -1,6 +1,6 @@
 """Doorbells of running processes: the sockets by which a debug server can attach.
 
-One line is asked and one answered: `who` tells what runs there, `ring unix:/path` has the process
+One line is sent and one answered: `who` asks what runs there, `ring unix:/path` makes the process
 dial the debug server that listens at that socket.
 """
 
@@ -21,27 +21,27 @@ from opstep_server.model import DebuggerError
 
 SECONDS = 2.0
 _MAX_LINE = 64 << 10
-# The end of what a doorbell says while the last stream of its process ends.
+# The end of a doorbell's answer while the last stream of its process ends.
 _TRY_AGAIN = "dialled just now: try again"
 
 
 @dataclass(frozen=True)
 class Running:
-    """What a process says of itself."""
+    """What a process says about itself."""
 
     pid: int
     argv: tuple[str, ...]
     policy: str
-    # Somebody debugs it now.
+    # A debugger is attached.
     attached: bool
     # The debug server that it is connected to; empty when there is none.
     server: str
 
 
 def folders() -> list[str]:
-    """Where doorbells are: those that are there and are only ours."""
+    """The existing folders of doorbells that belong only to us."""
     user = os.geteuid()
-    # The process may have been started where the variable was set, or was not.
+    # The process may have been started with or without the variable.
     runtimes = [os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"]
     places = [os.path.join(runtime, "opstep") for runtime in runtimes if runtime]
     places.append(f"/tmp/opstep-{user}")
@@ -49,7 +49,7 @@ def folders() -> list[str]:
 
 
 async def running() -> list[Running]:
-    """All that answer, by process id. Sockets that nobody listens at any more are taken away."""
+    """All that answer, by process id. Removes sockets at which nobody listens any more."""
     names = [(folder, name) for folder in folders() for name in os.listdir(folder)]
     bells = [os.path.join(folder, name) for folder, name in names if name.isdigit()]
     answers = await asyncio.gather(*(_who(path) for path in bells))
@@ -57,7 +57,7 @@ async def running() -> list[Running]:
 
 
 async def ring(pid: int, address: str) -> None:
-    """Has the process dial the address; returns when it has begun to."""
+    """Makes the process dial the address; returns when it has begun to."""
     paths = [path for folder in folders() if os.path.exists(path := f"{folder}/{pid}")]
     problem = f"process {pid} runs no opstep executor: 'opstep ps' lists those that do"
     if not script_process.alive(pid):
@@ -75,7 +75,7 @@ async def ring(pid: int, address: str) -> None:
 
 
 def _is_leaving(problem: str) -> bool:
-    """The process has not noticed yet that the debugger which had it is gone."""
+    """Whether the process has not noticed yet that its debugger is gone."""
     if problem.endswith(_TRY_AGAIN):
         return True
     found = re.search(r"debug server at unix:(/.*?) already", problem)
@@ -83,7 +83,7 @@ def _is_leaving(problem: str) -> bool:
 
 
 async def _ring(pid: int, paths: Sequence[str], address: str, problem: str) -> str:
-    """Empty when it rang, else why not."""
+    """Rings; returns why it failed, or an empty text."""
     for path in paths:
         try:
             answer = await _ask(path, f"ring {address}")
@@ -120,7 +120,7 @@ async def _who(path: str) -> Running | None:
         with contextlib.suppress(OSError):
             os.unlink(path)
     except (OSError, asyncio.TimeoutError, ValueError, KeyError, TypeError):
-        pass  # Busy with another caller, or no doorbell of ours.
+        pass  # Busy with another caller, or not one of our doorbells.
     return None
 
 

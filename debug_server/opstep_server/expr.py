@@ -1,6 +1,6 @@
 """The parser of the expression language: text to the wire's `Expr`, every node checked.
 
-Nothing is evaluated here, and nothing but the nodes named below gets through.
+Nothing is evaluated here, and only the nodes named below are accepted.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def parse(text: str) -> pb.Expr:
 
 
 def split(text: str) -> list[str]:
-    """`a, b[0, 1]` to its two expressions; each is known to be good."""
+    """`a, b[0, 1]` to its two expressions, both checked."""
     whole = parse(text)
     source = text.strip()
     tree = ast.parse(_one_line(source), mode="eval").body
@@ -159,7 +159,7 @@ def variable(name: str) -> pb.Expr:
 
 
 def replace(expression: pb.Expr, name: str, by: pb.Expr) -> None:
-    """Puts `by` wherever the expression says the name."""
+    """Replaces each use of the name in the expression by `by`."""
     waiting: list[Message] = [expression]
     while waiting:
         node = waiting.pop()
@@ -255,7 +255,7 @@ class _Builder:
         raise self._error(node, f"{type(value).__name__} constants are not supported")
 
     def _gradient(self, node: ast.BinOp, depth: int) -> pb.Expr:
-        """w@grad is how gradients are named: to Python, a product of matrices."""
+        """w@grad is the name of a gradient; Python reads it as a matrix product."""
         name = dotted_name(self.build(node.left, depth))
         if not isinstance(node.op, ast.MatMult) or name is None:
             raise self._error(
@@ -339,7 +339,7 @@ class _Builder:
                 of, f"{function.name} takes a variable's {wanted}", f"write {function.usage}"
             )
         if function.name == "var":
-            # Not what Python's code calls so, but the program.
+            # A name of the program, not of the Python code.
             return pb.Expr(call=pb.Expr.Call(function="var", args=[pb.Expr(s=name)]))
         return pb.Expr(call=pb.Expr.Call(function="grad", args=[pb.Expr(name=name)]))
 
@@ -375,8 +375,8 @@ def _is_text(node: ast.expr) -> bool:
 def suggest(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest names, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=4, cutoff=0.6)
-    # A third of the letters may differ: one that shares some of them is not what was meant. Of
-    # equally near ones, those with the same first letter.
+    # At most a third of the letters may differ. Of equally near names, those with the same
+    # first letter come first.
     far = {each: (_distance(name, each), each[:1] != name[:1]) for each in near}
     near = [each for each in near if far[each] == min(far.values())][:2]
     near = [each for each in near if far[each][0] <= max(1, (len(name) + 2) // 3)]
@@ -419,7 +419,7 @@ def _syntax_error(error: SyntaxError, source: str, indent: int) -> ExprError:
     if re.search(r"(?<![=!<>])=(?!=)", source):
         return ExprError("invalid syntax", indent + max(offset, 1), "compare with ==")
     if message.startswith("invalid syntax") and not 1 <= offset <= len(source):
-        # Python has no place for what is not there.
+        # Python gives no position for a missing part.
         return ExprError("the expression ends too early", indent + len(source) + 1)
     column = indent + min(max(offset, 1), len(source) + 1)
     hint = 'a name that Python cannot read is written var("w@grad")' if "@" in source else ""

@@ -18,11 +18,11 @@ _KINDS = {
 
 
 class Faults:
-    """The filters that are set, and what each executor says of them."""
+    """The filters of one user, and what each executor says about them."""
 
     def __init__(self) -> None:
         self._errors: list[str] = []
-        # Where each filter that is sent stands in the list.
+        # The index in the list of each filter that is sent.
         self._sent: list[int] = []
         self._message = pb.SetFaultFilters()
         self._told: dict[int, list[str]] = {}
@@ -41,7 +41,7 @@ class Faults:
         self._message = pb.SetFaultFilters(filters=filters)
 
     def replace_wire(self, filters: pb.SetFaultFilters) -> None:
-        """Those of a guest, which come as they are sent."""
+        """Takes a guest's filters, which come in the form that executors get."""
         count = len(filters.filters)
         self._errors, self._sent, self._told = [""] * count, list(range(count)), {}
         self._message = filters
@@ -59,7 +59,7 @@ class Faults:
         return problems
 
     def report(self, executor: int, messages: Sequence[str]) -> bool:
-        """Takes what an executor says; True when that changed something."""
+        """Takes an executor's answer; True when that changed something."""
         before = self.problems
         self._told[executor] = list(messages)
         return self.problems != before
@@ -85,7 +85,7 @@ class SharedFaults:
         return pb.SetFaultFilters(filters=[one for filters in lists for one in filters])
 
     def report(self, executor: int, messages: Sequence[str]) -> list[str]:
-        """Takes what an executor says of that list; the users for whom something changed."""
+        """Takes an executor's answer to that list; returns the users for whom something changed."""
         changed, start = [], 0
         for user, faults in self._by_user.items():
             end = start + len(faults.message().filters)
@@ -95,7 +95,7 @@ class SharedFaults:
         return changed
 
     def refuse(self, executor: int, message: str) -> None:
-        """The executor takes none of them."""
+        """The executor accepts none of the filters."""
         for faults in self._by_user.values():
             faults.report(executor, [message] * len(faults.message().filters))
 
@@ -112,7 +112,9 @@ def _to_wire(spec: FaultSpec) -> pb.FaultFilter:
     wire = pb.FaultFilter(kind=_KINDS[spec.kind], ops=spec.ops)
     if spec.limit is not None:
         if not (math.isfinite(spec.limit) and spec.limit > 0):
-            raise DebuggerError(f"{spec.limit} is no limit: write a number above 0, such as 65504")
+            raise DebuggerError(
+                f"{spec.limit} is not a limit: write a number above 0, such as 65504"
+            )
         wire.limit = spec.limit
     if spec.condition:
         try:

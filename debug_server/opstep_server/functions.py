@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Function:
     name: str
-    # How many positional arguments, at the least and at the most.
+    # The least and the greatest number of positional arguments.
     least: int
     most: int
     usage: str
@@ -59,7 +59,7 @@ _ALL = (
         2,
         3,
         "percentile(x, 50, axis=…)",
-        "what so many percent of the elements are below",
+        "the value below which that percentage of the elements is",
         ("q", *_REDUCE),
     ),
     Function(
@@ -67,7 +67,7 @@ _ALL = (
         2,
         3,
         "quantile(x, 0.5, axis=…)",
-        "what such a part of the elements is below",
+        "the value below which that fraction of the elements is",
         ("q", *_REDUCE),
     ),
     _reduction("median", "the middle element, or the average of the two"),
@@ -117,13 +117,13 @@ SPECIAL_NAMES: dict[str, str] = {
 
 
 def hidden_name_note(name: str, variable: str) -> str:
-    """What is said below a value whose name means another variable in Python."""
+    """The note below a value whose name means another variable in Python."""
     what = "a word of expressions" if name in SPECIAL_NAMES else "a slot of the op"
     return f"'{name}' is {what} here; Python's {name} is var(\"{variable}\")"
 
 
 def help_lines() -> list[str]:
-    """About expressions, for people."""
+    """The help text on expressions."""
     width = max(len(function.usage) for function in FUNCTIONS.values())
     return [
         "Python's syntax with NumPy's names: out.mean(), x[0, :4], isnan(out).any(), grad(w).",

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 
-# Its input ends with us. The script has a session of its own, so its group are it and its children.
+# Its input ends with us. The script has its own session: its group holds it and its children.
 _SCRIPT = """
 while read -r word number; do
   case $word in
@@ -25,7 +25,7 @@ kill -s KILL -- "-$group"
 
 
 class Guard:
-    """Made before the script; `leave` is called when the script ended or may go on without us."""
+    """Made before the script; call `leave` when the script has ended or may go on without us."""
 
     def __init__(self) -> None:
         read, self._lifeline = os.pipe()

@@ -1,7 +1,7 @@
 """Guests of a debug server: each gets the server's executors as if they had dialled it.
 
-A guest's debugger sends what it would send to an executor. What concerns all users, breakpoints and
-fault filters, is put among theirs; the rest goes to the executor and its answer comes back.
+A guest's debugger sends what it would send to an executor. Breakpoints and fault filters join those
+of the other users; the rest goes to the executor and its answer comes back.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from opstep_server.taps.forwarder import Forwarder
 from opstep_server.taps.registry import Wanted
 from opstep_server.wire import debug_pb2 as pb
 
-# Bytes that a guest may leave unread before log records are counted instead of kept for him, and
-# before he is sent away.
+# Bytes that a guest may leave unread before log records are counted instead of kept, and before
+# the guest is disconnected.
 MAX_UNREAD_LOGS = 8 << 20
 MAX_UNREAD = 64 << 20
 
 
 class Stream(Protocol):
     async def read(self) -> object:
-        """The next message from the guest; something else at the end."""
+        """The next message from the guest; another object at the end."""
 
     async def write(self, message: pb.FromExecutor) -> None: ...
 
@@ -54,7 +54,7 @@ class Guests:
         self._guests: dict[str, Guest] = {}
 
     async def visit(self, name: str, stream: Stream) -> None:
-        """Passes on the next executor that this guest has not yet; until one of both is gone."""
+        """Passes on the next executor that is new to this guest, until one of the two is gone."""
         guest = self._guests.get(name)
         if guest is None:
             guest = self._guests[name] = Guest(self._hub)
@@ -69,17 +69,17 @@ class Guests:
 
 
 class Guest:
-    """One user of the hub, with a stream for each executor and one that waits for the next."""
+    """A user of the hub, with a stream for each executor and one that waits for the next."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.streams = 0
         self.user = hub.enter(self._take, present=False)
         self._relays: dict[int, Relay] = {}
-        # By executor and by what he calls them, lines of log points that were on a stream which
-        # ended because he did not read it.
+        # By executor and by the guest's number of the log point, lines that were on a stream which
+        # ended because the guest did not read it.
         self.missed_logs: dict[int, Counter[int]] = {}
-        # Those that it was shown, and may have sent away.
+        # Executors that the guest was shown, and may have detached.
         self._shown: set[int] = set()
         self._came = asyncio.Event()
 
@@ -95,7 +95,7 @@ class Guest:
             del self._relays[executor.id]
             if relay.unheard.is_set():
                 self.missed_logs[executor.id] = relay.unread_logs()
-                # When he is only slow he asks for it again; when he is gone, his last stream, which
+                # A slow guest asks for it again. When the guest is gone, its last stream, which
                 # waits for an executor, finds that out with this one.
                 self._shown.discard(executor.id)
                 self._came.set()
@@ -130,19 +130,19 @@ class Relay:
         self._user = guest.user
         self._executor = executor
         self._stream = stream
-        # Closed by a slash: none is the beginning of another.
+        # Ends with a slash, so that no owner is the beginning of another.
         self.owner = f"{guest.user}{executor.id}/"
-        # By our numbers, what the guest calls his breakpoints; also one that had its only stop.
+        # The guest's numbers of its breakpoints, by ours; temporary ones stay after their stop.
         self._names: dict[int, int] = {}
         self._outgoing: asyncio.Queue[pb.FromExecutor | None] = asyncio.Queue()
         self._unread = 0
-        # Log records that were not kept for him, and of which he is not told yet.
+        # Log records that were dropped and not yet reported to the guest.
         self._dropped = guest.missed_logs.pop(executor.id, Counter())
         self._missed = 0
-        # By his numbers, what the executor has not answered yet; with the executor's.
+        # By the guest's numbers, commands that the executor has not answered yet, with its numbers.
         self._asked: dict[int, pb.Command] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # He said nothing for too long, or left too much unread.
+        # The guest was silent for too long, or left too much unread.
         self.unheard = asyncio.Event()
         self.tapped = Forwarder(executor, self._send, lambda: self._unread > MAX_UNREAD_LOGS)
 
@@ -169,7 +169,7 @@ class Relay:
             self._send(logs=_drops(dropped))
 
     def unread_logs(self) -> Counter[int]:
-        """What log points wrote and the guest has not read, by what he calls them."""
+        """How many lines of log points the guest has not read, by the guest's numbers."""
         unread = self._dropped
         while not self._outgoing.empty():
             message = self._outgoing.get_nowait()
@@ -179,7 +179,7 @@ class Relay:
         return unread
 
     async def _pulse(self) -> None:
-        # Ticks are counted, not seconds: a server that was suspended does not lose anybody.
+        # Counts ticks, not seconds: a server that was suspended does not lose its guests.
         while self._missed < connection.MISSED_HEARTBEATS:
             await asyncio.sleep(connection.HEARTBEAT_SECONDS)
             self._missed += 1
@@ -213,7 +213,7 @@ class Relay:
         self._unread += out.ByteSize()
         self._outgoing.put_nowait(out)
 
-    # ---- what the guest wants --------------------------------------------------------------------
+    # ---- messages from the guest -----------------------------------------------------------------
 
     async def _answer(self, command: pb.Command) -> None:
         kind = command.WhichOneof("command")
@@ -259,7 +259,7 @@ class Relay:
             self._asked.pop(command.id, None)
 
     def _is_answered(self, command: pb.Command) -> bool:
-        """It would cancel what is answered, or was none of the executor's business."""
+        """Whether it cancels a command that is answered, or that no executor got."""
         return command.HasField("cancel") and command.cancel.command not in self._asked
 
     def _on_reply(self, command: pb.Command) -> Callable[[pb.Reply], None] | None:
@@ -275,7 +275,7 @@ class Relay:
         return went_on
 
     async def _set_breakpoints(self, wanted: pb.SetBreakpoints) -> list[pb.BreakpointStatus]:
-        # Those that are gone stay: what they wrote may still be on its way.
+        # Removed ones stay: their lines may still be on the way.
         self._names |= self._hub.breakpoints.replace_wire(
             self.owner, self._executor.id, wanted.breakpoints
         )
@@ -296,10 +296,10 @@ class Relay:
         known = self._hub.taps.statuses(self.owner)
         return pb.TapStatuses(statuses=[s for id, s in known if id == self._executor.id])
 
-    # ---- what the guest is told ------------------------------------------------------------------
+    # ---- messages to the guest -------------------------------------------------------------------
 
     def _tell_all(self) -> None:
-        """What there is, as if it came now."""
+        """Sends the present state, as if it came now."""
         roster = self._hub.roster
         for program in roster.programs:
             if program.executor is self._executor:
@@ -347,7 +347,7 @@ class Relay:
     def _stopped(self, stopped: pb.Stopped) -> None:
         copy = pb.Stopped()
         copy.CopyFrom(stopped)
-        # Those of other users are nothing that the guest knows.
+        # The guest does not know breakpoints of other users.
         theirs = [self._names[id] for id in stopped.breakpoints if id in self._names]
         del copy.breakpoints[:]
         copy.breakpoints.extend(theirs)
@@ -357,7 +357,7 @@ class Relay:
         name = self._names.get(event.breakpoint, 0)
         if event.breakpoint and not name:
             return
-        # The executor hears at once that we took them, and never waits for a guest.
+        # The executor gets its answer at once and never waits for a guest.
         if self._dropped or self._unread > MAX_UNREAD_LOGS:
             self._dropped[name] += event.dropped or 1
         elif event.record is None:
@@ -370,6 +370,6 @@ class Relay:
 
 
 def _drops(dropped: Counter[int]) -> pb.Logs:
-    """By what the guest calls them; 0: of no log point that is known."""
+    """The message, by the guest's numbers; 0: of no known log point."""
     known = {name: count for name, count in dropped.items() if name}
     return pb.Logs(dropped=dropped.total(), dropped_by=known)

@@ -25,8 +25,8 @@ def parse(text: str) -> pb.HitCondition:
     match = re.fullmatch(r"\s*(==|!=|<=|>=|<|>|%|)\s*([0-9]+)\s*", text)
     if match is None:
         raise DebuggerError(
-            f"'{text.strip()}' is no hit condition: write a number, or ==, !=, <, <=, >, >= or % "
-            "and a number"
+            f"'{text.strip()}' is not a hit condition: write a number, or ==, !=, <, <=, >, >= or "
+            "% and a number"
         )
     op, count = match[1], int(match[2])
     if count > _MOST:

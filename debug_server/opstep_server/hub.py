@@ -1,6 +1,6 @@
-"""The hub that all users of a server share: where it listens, its executors, what is set.
+"""The hub that all users of a server share: its addresses, executors and settings.
 
-Everything happens on one event loop. What arrives from executors is worked in at once and in order
+Everything happens on one event loop. Messages from executors are handled at once and in order
 (`joined`, `received`, `lost`), so the state that users see is never older than their event.
 """
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from opstep_server.taps.program_requests import ProgramRequests
 
 DETACH_SECONDS = 2.0
-# Who has the taps that programs want, when nobody else takes care of them.
+# The owner of taps that programs ask for, unless a user collects them.
 _PROGRAMS = "programs/"
-# A process that was lost may come back within this time, and finds the taps that it asked for.
+# A lost process may come back within this time, and then finds the taps that it asked for.
 RETURN_SECONDS = 60.0
-# So long are they kept for one that said goodbye: sinks have what it left, and are counted.
+# How long taps stay for a process that said goodbye, until sinks have its last records.
 SETTLE_SECONDS = 10.0
 
 Take = Callable[[Event], None]
 
 
 class Hub:
-    """Users come and go; while there is none, executors run as if there were no debugger."""
+    """Without users, executors run as if there were no debugger."""
 
     def __init__(self) -> None:
         self.server = Server(self)
@@ -63,17 +63,17 @@ class Hub:
         self.faults = SharedFaults()
         self.taps = TapRegistry()
         self.taps.on_late = self._tap_late
-        # Who answers programs that want taps; None: the hub itself, when the first one does.
+        # Answers programs that ask for taps; None: the hub makes one for the first request.
         self.tap_requests: ProgramRequests | None = None
         self._asked: LocalSinks | None = None
-        # By identity, when what a process that is gone asked for goes too.
+        # By identity, timers that remove the taps of processes that are gone.
         self._leaving: dict[str, asyncio.TimerHandle] = {}
         # Executors whose log points have written something.
         self._logging: set[int] = set()
         # The next executor stops at its first op.
         self.stop_first = False
         self._users: dict[str, Take] = {}
-        # Those of them for whom executors keep everything that one may want to look at.
+        # The users for whom executors keep every value for inspection.
         self._present: set[str] = set()
         self._names = itertools.count(1)
         self._push_lock = asyncio.Lock()
@@ -82,9 +82,9 @@ class Hub:
     # ---- users -----------------------------------------------------------------------------------
 
     def enter(self, take: Take, present: bool = True) -> str:
-        """A new user, who is told of everything by `take`; what is his begins with the result.
+        """Adds a user, who gets all events by `take`; owners of the user begin with the result.
 
-        One who is not present only logs, and runs stay as fast as without a debugger.
+        A user who is not present only logs, and runs stay as fast as without a debugger.
         """
         user = f"{next(self._names)}/"
         self._users[user] = take
@@ -97,13 +97,13 @@ class Hub:
         return len(self._users)
 
     def come(self, user: str) -> None:
-        """From now on he is present."""
+        """Makes the user present from now on."""
         self._present.add(user)
         if len(self._present) == 1 and self.roster.executors:
             self.background(self._tell_presence())
 
     async def leave(self, user: str) -> None:
-        """All that he had set goes with him; when he was the last one, stopped threads go on."""
+        """Removes all that the user has set; after the last user, stopped threads go on."""
         if self._users.pop(user, None) is None:
             return
         was_last = self._present == {user}
@@ -111,7 +111,7 @@ class Hub:
         had_taps = self.taps.drop(user)
         self.breakpoints.drop(user)
         self.faults.drop(user)
-        # An executor that is deaf hears of it later, or never: nobody waits for that.
+        # An executor that does not answer learns it later, or never: we do not wait.
         with contextlib.suppress(asyncio.TimeoutError):
             going = self.background(self._gone(was_last, had_taps))
             await asyncio.wait_for(asyncio.shield(going), DETACH_SECONDS)
@@ -142,7 +142,7 @@ class Hub:
             take(event)
 
     def _emit_to(self, owner: str, event: Event) -> None:
-        """To the user whose breakpoint it is about."""
+        """Sends the event to the user who owns the breakpoint."""
         take = self._users.get(owner.partition("/")[0] + "/")
         if take is not None:
             take(event)
@@ -152,7 +152,7 @@ class Hub:
             present = pb.SetPresence(present=bool(self._present))
             await self.to_all(lambda: pb.Command(set_presence=present))
 
-    # ---- what executors are to have --------------------------------------------------------------
+    # ---- messages to executors -------------------------------------------------------------------
 
     async def push_breakpoints(self) -> None:
         # One push at a time: statuses of an older list must not overwrite those of a newer one.
@@ -162,7 +162,7 @@ class Hub:
                 try:
                     reply = await executor.ask(command)
                 except ConnectionLost:
-                    continue  # It gets all of them in its next welcome.
+                    continue  # It gets the whole list in its next welcome.
                 for status in reply.breakpoints.statuses:
                     self._status(executor, status)
 
@@ -178,7 +178,7 @@ class Hub:
                 except ConnectionLost:
                     continue
                 except DebuggerError as error:
-                    # Its policy is against all of them.
+                    # Its policy forbids all of them.
                     self.faults.refuse(executor.id, str(error))
                 else:
                     self.faults.report(executor.id, reply.faults.messages)
@@ -199,7 +199,7 @@ class Hub:
                     self._tap_statuses(executor, reply.taps.statuses)
 
     async def drop_taps(self, drop: pb.DropTaps, only: ExecutorProcess | None = None) -> None:
-        """Also those that somebody else has set; in all executors, or in one."""
+        """Removes taps, also those of other users; in all executors, or in one."""
         executors = self.roster.executors
         where = executors if only is None else [only]
         await self.end_taps(drop.uids, where)
@@ -217,7 +217,7 @@ class Hub:
             await only.ask(pb.Command(drop_taps=drop))
 
     async def end_taps(self, uids: Sequence[str], executors: Sequence[ExecutorProcess]) -> None:
-        """Before they are removed: waits for what is on the way, and takes the last counts."""
+        """Before they are removed: waits for records on the way, and takes the last counts."""
         mine = [uid for uid in uids if self.taps.owner(uid)]
         if not mine:
             return
@@ -227,7 +227,7 @@ class Hub:
             self._tap_statuses(executor, statuses)
 
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
-        """Raises what an executor answered when none of them could do it."""
+        """Raises an executor's error when all of them failed."""
         refusals: list[DebuggerError] = []
         executors = self.roster.executors
         for executor in executors:
@@ -243,11 +243,11 @@ class Hub:
     async def detach(self, executor: ExecutorProcess) -> None:
         command = pb.Command(detach=pb.Detach())
         executor.connection.let_go = True
-        # One that is gone or deaf sees the stream close, which has the same effect.
+        # An executor that does not answer sees the stream close, which has the same effect.
         with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
             await asyncio.wait_for(executor.ask(command), DETACH_SECONDS)
 
-    # ---- what executors tell ---------------------------------------------------------------------
+    # ---- messages from executors -----------------------------------------------------------------
 
     def joined(self, connection: Connection) -> pb.Welcome:
         for known in self.roster.executors:
@@ -301,7 +301,7 @@ class Hub:
             self.background(self._answer_tap_request(executor, message.tap_request))
 
     def lost(self, connection: Connection, message: str) -> None:
-        # What was logged before a stop has come before it.
+        # Lines that were logged before a stop have already come.
         stood = self.roster.stands(connection)
         executor = self.roster.leave(connection)
         self.faults.forget(executor.id)
@@ -317,7 +317,7 @@ class Hub:
         self._leave_taps(executor, ended=not message and not connection.let_go)
 
     def _leave_taps(self, executor: ExecutorProcess, ended: bool) -> None:
-        """What the process asked for goes when it will not come back."""
+        """Removes the process's taps when it will not come back."""
         identity = executor.hello.identity
         here = any(each.hello.identity == identity for each in self.roster.executors)
         if self.tap_requests is None or not identity or here:
@@ -338,7 +338,7 @@ class Hub:
     def _stopped(self, executor: ExecutorProcess, stopped: pb.Stopped) -> None:
         thread = self.roster.wire_thread(executor, stopped.thread)
         thread.stopped = stopped
-        # Before anybody can have the thread go on.
+        # Before a user can resume the thread.
         if self.breakpoints.forget_aims(thread.id):
             self.background(self.push_breakpoints())
         _hide_aims(stopped)
@@ -377,7 +377,7 @@ class Hub:
     def _tap_statuses(self, executor: ExecutorProcess, statuses: Sequence[pb.TapStatus]) -> None:
         for owner, mine in self.taps.report(executor, statuses).items():
             self._emit_to(owner, TapsChanged(executor, mine))
-        # Somebody else's server says so: they are not to be set there again.
+        # Another server reports the removal: do not set them there again.
         if gone := [each.uid for each in statuses if each.ended.startswith(removal.REMOVED)]:
             others = [each for each in self.roster.executors if each != executor]
             self.taps.remove_from(executor, gone, others)
@@ -396,8 +396,8 @@ class Hub:
         executor.connection.tell(pb.ToExecutor(tap_answer=answer))
 
     def _collect_for_programs(self) -> ProgramRequests:
-        """Sinks that belong to nobody else."""
-        # Only here: it needs NumPy, and most who debug need no taps.
+        """Makes the sinks for taps of programs that no user collects."""
+        # Imported here: it needs NumPy, and most sessions need no taps.
         from opstep_server.taps.local_sinks import LocalSinks
         from opstep_server.taps.program_requests import ProgramRequests
 
@@ -413,7 +413,7 @@ class Hub:
         self._emit(Output("console", f"{text}\n"))
 
     def background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Does it even if whoever wanted it is gone; not beyond `close`."""
+        """Runs the work even if its caller is gone, at most until `close`."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -427,7 +427,7 @@ def dropped_text(count: int, breakpoint: int = 0) -> str:
 
 
 def _hide_aims(stopped: pb.Stopped) -> None:
-    """Whoever had the thread go on to a place sees a step that ended there."""
+    """Turns a stop at a hidden place into the end of a step."""
     told = [id for id in stopped.breakpoints if id < FIRST_AIM]
     if len(told) == len(stopped.breakpoints):
         return

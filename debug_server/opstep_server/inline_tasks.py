@@ -1,7 +1,7 @@
 """Coroutines that start at once, and resume inside the call that answers them.
 
-Most requests wait for one reply and nothing else. Such a one needs neither a task nor turns of the
-event loop: it runs inside whoever starts it, and then inside whoever brings the reply.
+Most requests wait for one reply and nothing else. Such a request needs neither a task nor turns of
+the event loop: it runs inside the call that starts it, then inside the call that brings the reply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Answer(asyncio.Future[T]):
     _waiting: Callable[[], None] | None = None
 
     def go_on(self) -> None:
-        """To be called when it is done."""
+        """Call this when the future is done."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting()
@@ -31,10 +31,10 @@ class Started(Protocol):
 
 
 def start(work: Coroutine[Any, Any, None], *, alone: bool = False) -> Started | None:
-    """Runs the coroutine until it waits; the result is what can be cancelled, None when it ended.
+    """Runs the coroutine until it waits; returns a handle to cancel it, None when it ended.
 
-    What it raises before it waits for the first time is raised here. One that does `alone` needs no
-    task: it uses nothing of asyncio that asks for the current one, such as timeouts.
+    Errors before its first wait are raised here. With `alone` it needs no task: it must not use
+    parts of asyncio that ask for the current task, such as timeouts.
     """
     if sys.version_info >= (3, 12) and not alone:
         task = asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
@@ -52,7 +52,7 @@ def start(work: Coroutine[Any, Any, None], *, alone: bool = False) -> Started | 
 
 
 class _Waiting:
-    """A coroutine that waits for an answer, and is no task as long as it waits for nothing else."""
+    """A coroutine that waits for an answer; it becomes a task when it waits for something else."""
 
     __slots__ = ("_alone", "_awaited", "_task", "_work")
 
@@ -73,12 +73,12 @@ class _Waiting:
             self._awaited.go_on()
 
     def _wait(self, awaited: asyncio.Future[Any] | None) -> None:
-        if awaited is None:  # It only lets others go first.
+        if awaited is None:  # It only yields to others.
             awaited = Answer()
             awaited.set_result(None)
             asyncio.get_running_loop().call_soon(awaited.go_on)
         self._awaited = awaited
-        # As a task does: it tells a future that was awaited from one that was yielded.
+        # As a task does, to distinguish a future that was awaited from one that was yielded.
         awaited._asyncio_future_blocking = False
         if isinstance(awaited, Answer):
             awaited._waiting = self._go_on
@@ -94,7 +94,7 @@ class _Waiting:
         except (StopIteration, asyncio.CancelledError):
             return
         except Exception as error:
-            # Not the fault of whoever brought the answer.
+            # Not an error of the call that brought the answer.
             told = {"message": "an error in a request", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
             return
@@ -111,7 +111,7 @@ def _task(
 
 
 class _Rest(Coroutine[Any, Any, None]):
-    """A coroutine that has begun: hands its task first what it waits for already."""
+    """The rest of a started coroutine: gives its task first the future that it waits for."""
 
     def __init__(self, work: Coroutine[Any, Any, None], awaited: asyncio.Future[Any] | None):
         self._work = work
@@ -126,7 +126,7 @@ class _Rest(Coroutine[Any, Any, None]):
 
     def throw(self, *error: Any) -> Any:
         if not self._handed_over:
-            # Cancelled before the task knew what it waits for, and would cancel that.
+            # Cancelled before the task knew the future, which it would have cancelled.
             self._handed_over = True
             if self._awaited is not None:
                 self._awaited.cancel()

@@ -1,6 +1,6 @@
 """Inspection of a stopped thread and of programs, and edits: one half of the debugger.
 
-A caller that no longer waits has its command given up by the executor too.
+When a caller no longer waits, the executor drops the command too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opstep_server.roster import Roster
 from opstep_server.wire import debug_pb2 as pb
 
 _PAGE = 1000
-# Of a tensor in one message, and how many such messages are under way at a time.
+# Bytes of a tensor in one message, and how many such messages are under way at a time.
 _PIECE = 1 << 20
 _UNDER_WAY = 4
 
@@ -37,7 +37,7 @@ class Inspection:
         count: int = 0,
         op: int = 0,
     ) -> pb.Variables:
-        """Those of the frame's op, block or run; or of another op of its program, by number."""
+        """The variables of the frame's op, block or run; or of another op of its program."""
         thread, stopped = self._roster.stopped(thread_id)
         wanted = pb.GetVariables(
             thread=thread.wire_id,
@@ -52,7 +52,7 @@ class Inspection:
         return (await self._look(thread, pb.Command(get_variables=wanted))).variables
 
     async def names(self, thread_id: int, frame: int, op: int = 0) -> pb.Names:
-        """What expressions may name in the frame, or at that op."""
+        """The names that expressions may use in the frame, or at that op."""
         thread, stopped = self._roster.stopped(thread_id)
         wanted = pb.ListNames(thread=thread.wire_id, stop=stopped.stop, frame=frame)
         if op:
@@ -62,7 +62,7 @@ class Inspection:
     async def hidden_names(
         self, thread_id: int, frame: int, expression: pb.Expr, op: int = 0
     ) -> list[pb.PythonName]:
-        """Those of Python's names in the expression that mean something else in this frame."""
+        """Python's names in the expression that mean something else in this frame."""
         named = expr.names(expression)
         if not named:
             return []
@@ -107,7 +107,7 @@ class Inspection:
         value: str | pb.Expr,
         op: int = 0,
     ) -> pb.Value:
-        """Puts the value into a variable or a part of one; returns what the target now is."""
+        """Assigns the value to a variable or a part of one; returns the target's new value."""
         into, what = _parsed(target), _parsed(value)
         thread, stopped = self._roster.stopped(thread_id)
         wanted = pb.Assign(
@@ -120,7 +120,7 @@ class Inspection:
     async def read_bytes(
         self, thread_id: int, frame: int, text: str | pb.Expr, offset: int, count: int
     ) -> tuple[bytes, int]:
-        """The bytes of the expression's value that there are in that range, and of how many."""
+        """The existing bytes of the expression's value in that range, and the value's size."""
         pieces: dict[int, bytes] = {}
         total = await self._read(thread_id, frame, text, offset, count, pieces.__setitem__)
         return b"".join(pieces[start] for start in sorted(pieces)), total
@@ -134,8 +134,10 @@ class Inspection:
         into: bytearray,
         op: int = 0,
     ) -> int:
-        """read_bytes for what is large: fills memory that is there already, and returns how many
-        bytes the value has. What it has not that far leaves the buffer as it is."""
+        """read_bytes for large values: fills the given buffer; returns the value's size in bytes.
+
+        A shorter value leaves the rest of the buffer as it is.
+        """
 
         def take(start: int, data: bytes) -> None:
             into[start - offset : start - offset + len(data)] = data
@@ -152,7 +154,7 @@ class Inspection:
         take: Callable[[int, bytes], None],
         op: int = 0,
     ) -> int:
-        """Hands over the pieces as they come, each with its offset; returns the value's size."""
+        """Passes on the pieces as they come, each with its offset; returns the value's size."""
         parsed = _parsed(text)
         thread, stopped = self._roster.stopped(thread_id)
         end = offset + count
@@ -185,7 +187,7 @@ class Inspection:
         into = _parsed(target)
         thread, stopped = self._roster.stopped(thread_id)
         if len(data) > _PIECE:
-            # The executor checks each piece: the last must not fail when the first is written.
+            # The executor checks each piece; the last must not fail after the first was written.
             _, total = await self.read_bytes(thread_id, frame, into, 0, 0)
             if offset + len(data) > total:
                 raise DebuggerError(
@@ -208,7 +210,7 @@ class Inspection:
     # ---- programs --------------------------------------------------------------------------------
 
     async def ops(self, program: ProgramRef) -> list[pb.OpInfo]:
-        """All ops in the order of the listing; asked for once for each version of the program."""
+        """All ops in the order of the listing; fetched once for each version of the program."""
         key = program.executor.id, program.event.program, program.event.version
         if key in self._ops:
             return self._ops[key]
@@ -219,7 +221,7 @@ class Inspection:
             ops.extend(reply.ops)
             if not reply.ops or len(ops) >= reply.total:
                 break
-        # Older versions are never asked for again.
+        # Older versions are not needed again.
         self._ops = {old: ops for old, ops in self._ops.items() if old[:2] != key[:2]} | {key: ops}
         return ops
 
@@ -249,7 +251,7 @@ class Inspection:
 
 
 async def _some_at_a_time(work: Callable[[int], Awaitable[object]], items: Iterable[int]) -> None:
-    """Does the work for each; when one fails the others are given up."""
+    """Does the work for each item; when one fails the others are cancelled."""
     left = iter(items)
 
     async def one_by_one() -> None:

@@ -1,4 +1,4 @@
-"""Runs a command in a terminal and tells the debugger how it goes: launcher.py SOCKET ARG...
+"""Runs a command in a terminal and reports on it to the debugger: launcher.py SOCKET ARG...
 
 Started by its path and with the standard library only: the terminal's environment may know nothing
 of this package.
@@ -32,7 +32,7 @@ def main(address: str, command: list[str]) -> int:
         debugger.sendall(f"pid {child.pid}\n".encode())
         threading.Thread(target=_guard, args=(debugger, child), daemon=True).start()
         code = _wait(child)
-        # It may have let the script go.
+        # The debugger may have let the script go.
         with contextlib.suppress(OSError):
             debugger.sendall(f"exit {code}\n".encode())
     return code if code >= 0 else 128 - code
@@ -60,7 +60,7 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
         try:
             return child.wait()
         except KeyboardInterrupt:
-            pass  # The terminal sends Ctrl-C to the child too: what it means is its matter.
+            pass  # The terminal sends Ctrl-C to the child too, which handles it.
 
 
 if __name__ == "__main__":

@@ -19,15 +19,15 @@ _OPEN, _CLOSE = "([{", ")]}"
 @dataclass(frozen=True)
 class MessageTemplate:
     pieces: tuple[pb.LogMessage.Piece, ...] = ()
-    # For each piece how its value is formatted, as after the colon of an f-string; "" = as always.
+    # The format of each piece, as after the colon of an f-string; "" = the default.
     formats: tuple[str, ...] = ()
 
     def message(self) -> pb.LogMessage:
         return pb.LogMessage(pieces=self.pieces)
 
     def text(self, parts: Sequence[pb.LogPart]) -> str:
-        """What a record says; its parts are those of the pieces."""
-        # A record may still come from a message that was changed meanwhile.
+        """The line of a record, whose parts are the values of the pieces."""
+        # A record may still come from an older message.
         formats = self.formats if len(self.formats) == len(parts) else ("",) * len(parts)
         return "".join(_part(part, spec) for part, spec in zip(parts, formats, strict=True))
 
@@ -112,7 +112,7 @@ def _check_format(spec: str) -> None:
         # An f-string's `{x:1000000000}` would fill the memory.
         if max((int(digits) for digits in _digits(spec)), default=0) <= 1000:
             return
-    raise DebuggerError(f"'{spec}' is no format: write one as in an f-string, such as .3f")
+    raise DebuggerError(f"'{spec}' is not a format: write one as in an f-string, such as .3f")
 
 
 def _digits(spec: str) -> list[str]:
@@ -137,7 +137,7 @@ def _part(part: pb.LogPart, spec: str) -> str:
 
 
 def _scalar(value: pb.Value) -> bool | int | float | str | None:
-    """The number or text that it is, also as a tensor of one element; None when it is more."""
+    """The value as a number or text, also of a tensor with one element; None for larger ones."""
     kind = value.WhichOneof("kind")
     if kind == "b":
         return value.b

@@ -9,11 +9,12 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 
 def keep_freed() -> None:
-    """Does not give freed memory back to the system at once: fresh pages for every message take
-    longer than to receive it. For a process that is ours alone."""
+    """Keeps freed memory in the process: fresh pages for every message take longer than to
+    receive it. For a process that is ours alone.
+    """
     import ctypes
 
-    # Another C library does it its own way.
+    # Other C libraries have no such settings.
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_ARENA_MAX, 1)

@@ -15,7 +15,7 @@ from opstep_server.wire import debug_pb2 as pb
 if TYPE_CHECKING:
     from opstep_server.connection import Connection
 
-# "iteration": to the next iteration, or behind the loop; "run": after the last op of the run.
+# "iteration": to the next iteration, or past the loop; "run": after the last op of the run.
 ResumeMode = Literal["continue", "over", "into", "out", "iteration", "run"]
 StepUnit = Literal["op", "line"]
 FaultKind = Literal["nan", "inf", "overflow", "error"]
@@ -34,20 +34,20 @@ class LaunchTarget:
     program: str
     args: tuple[str, ...] = ()
     cwd: str | None = None
-    # None takes a variable away.
+    # None removes a variable.
     env: Mapping[str, str | None] = field(default_factory=dict)
     # None: the interpreter that runs the debugger.
     python: str | None = None
     # `program` is a module's name, as in `python -m`.
     module: bool = False
-    # "events": Output tells of it. "terminal": the same, but for the script it is a terminal.
-    # "inherit": the script writes to our own stdout and stderr, and nothing tells of it.
+    # "events": as Output events. "terminal": the same, but the script sees a terminal.
+    # "inherit": the script writes to our own stdout and stderr, without events.
     output: Literal["events", "terminal", "inherit"] = "events"
-    # What the script can read.
+    # The script's input.
     stdin: Literal["nothing", "inherit"] = "nothing"
     # False: the script runs as if there were no debugger.
     debug: bool = True
-    # What becomes of the script when the debugger is killed: it ends too, or goes on.
+    # When the debugger is killed, the script goes on (True) or ends too.
     keep: bool = True
 
 
@@ -76,20 +76,20 @@ class PatternWhere:
 
 @dataclass(frozen=True)
 class OpWhere:
-    """Programs are numbered anew in each process."""
+    """An op by number; each process numbers its programs from the start."""
 
     # 0: the first program that does more than give parameters their first values.
     program: int
     op: int
-    # 0: whichever executor has such a program.
+    # 0: any executor with such a program.
     executor: int = 0
-    # For people.
+    # For messages.
     program_name: str = ""
 
 
 @dataclass(frozen=True)
 class BlockWhere:
-    """The first op of a block, each time that it is entered."""
+    """The first op of a block, each time that the block is entered."""
 
     # The op that runs it, as for PatternWhere, also with its attribute: "cond_0.true_block"; or the
     # block's number.
@@ -101,7 +101,7 @@ class DataWhere:
     """Every op that writes the variable; the stop is after it."""
 
     variable: str
-    # Only when its bytes became others.
+    # Only when its bytes changed.
     changed: bool = False
 
 
@@ -117,7 +117,7 @@ class BreakpointSpec:
     gradients: bool = False
     temporary: bool = False
     enabled: bool = True
-    # Which visits count: "5", ">= 100", "% 10".
+    # The visits that count: "5", ">= 100", "% 10".
     hit_condition: str | None = None
     # Written instead of stopping: "loss {loss.mean():.3f} at {step}".
     log_message: str | None = None
@@ -125,7 +125,7 @@ class BreakpointSpec:
 
 @dataclass
 class BreakpointState:
-    """What became of it."""
+    """The state of a breakpoint."""
 
     id: int
     spec: BreakpointSpec
@@ -133,19 +133,19 @@ class BreakpointState:
     message: str = ""
     op_count: int = 0
     first: pb.OpInfo | None = None
-    # Its stops, or for a log point what it wrote.
+    # Its stops, or the lines of a log point.
     hits: int = 0
 
 
 @dataclass(frozen=True)
 class FaultSpec:
-    """Stops after an op that made what none of its inputs had, or that failed."""
+    """Stops after an op that failed, or made a fault that none of its inputs had."""
 
     kind: FaultKind
     # An op type or a pattern over op names; "" takes all ops.
     ops: str = ""
     condition: str | None = None
-    # Of overflow: the largest size of an element that is all right; None: 65504, float16's largest.
+    # For overflow: the largest allowed magnitude; None: 65504, float16's largest.
     limit: float | None = None
 
 
@@ -174,15 +174,15 @@ class ExecutorProcess:
         return reply
 
     async def give_up(self, command: int) -> None:
-        """Nobody waits any more for the answer to what was sent with this number."""
-        # It may have left, or answered in the meantime.
+        """Tells the executor that the answer to this command is no longer needed."""
+        # The executor may have left, or answered in the meantime.
         with contextlib.suppress(DebuggerError):
             await self.ask(pb.Command(cancel=pb.Cancel(command=command)))
 
 
 @dataclass(eq=False)
 class Thread:
-    # Unique over all executors, from 1; `wire_id` is what its own executor calls it.
+    # Unique over all executors, from 1; `wire_id` is the number in its own executor.
     id: int
     name: str
     executor: ExecutorProcess
@@ -225,13 +225,13 @@ class ContinuedEvent:
 @dataclass(frozen=True)
 class BreakpointChanged:
     state: BreakpointState
-    # True for a temporary one that had its stop.
+    # True for a temporary breakpoint after its stop.
     removed: bool = False
 
 
 @dataclass(frozen=True)
 class Logged:
-    """A log point wrote a line; or, without a thread, so many of its lines were dropped."""
+    """A log point wrote a line; or, without a thread, some of its lines were dropped."""
 
     thread: Thread | None
     text: str
@@ -240,20 +240,20 @@ class Logged:
     dropped: int = 0
     # As it came.
     record: pb.LogRecord | None = None
-    # Whose it is, also when records were dropped.
+    # The executor of the log point, also when records were dropped.
     executor: ExecutorProcess | None = None
 
 
 @dataclass(frozen=True)
 class FaultsChanged:
-    """What executors say of the fault filters, as `Debugger.set_faults` returns it."""
+    """The executors' answers to the fault filters, as `Debugger.set_faults` returns them."""
 
     problems: list[str]
 
 
 @dataclass(frozen=True)
 class TapsChanged:
-    """What an executor says of taps that this user has set."""
+    """An executor's statuses of taps that this user has set."""
 
     executor: ExecutorProcess
     statuses: list[pb.TapStatus]
@@ -273,7 +273,7 @@ class Output:
 
 @dataclass(frozen=True)
 class ProcessExited:
-    """The launched process ended, its output was delivered; negative: killed by that signal."""
+    """The launched process ended and its output was delivered; negative: killed by that signal."""
 
     code: int
 

@@ -1,4 +1,4 @@
-"""Names of notebook cells: `In[3]`, whose text is in no file."""
+"""Names of notebook cells: `In[3]`, whose text is not in a file."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import re
 
 
 def is_cell(file: str) -> bool:
-    """Is it how an executor in a notebook calls one of its cells?"""
+    """Whether this is an executor's name for a notebook cell."""
     return re.fullmatch(r"In\[\d+\]", file) is not None

@@ -12,7 +12,7 @@ from opstep_server import values
 from opstep_server.model import DebuggerError
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
-# As NumPy calls them.
+# NumPy's names of the types.
 _DESCRIPTIONS = {
     program_pb2.FLOAT32: "<f4",
     program_pb2.FLOAT64: "<f8",
@@ -28,7 +28,7 @@ _DESCRIPTIONS = {
 
 
 def checked(file: str) -> str:
-    """The path that is meant, if a tensor can be written there."""
+    """The full path, if a tensor can be written there."""
     path = os.path.expanduser(file)
     if not path.endswith(".npy"):
         raise DebuggerError(f"'{file}' must end with .npy, the format that is written")
@@ -39,7 +39,7 @@ def checked(file: str) -> str:
 
 
 def tensor(text: str, value: pb.Value) -> pb.Tensor:
-    """What is to be written; a number is a tensor without axes, and brings its bytes."""
+    """The tensor to write; a number is a tensor without axes, and carries its bytes."""
     kind = value.WhichOneof("kind")
     if kind == "tensor" and value.tensor.dtype in _DESCRIPTIONS:
         bare = value.tensor
@@ -54,10 +54,10 @@ def tensor(text: str, value: pb.Value) -> pb.Tensor:
 
 
 async def write(path: str, about: pb.Tensor, pieces: AsyncIterator[bytearray]) -> bool:
-    """Its elements come in pieces. Nothing is written, and False said, when some are missing."""
+    """Writes elements that come in pieces. Returns False and writes no file if some are missing."""
     size = values.element_bytes(about.dtype) * values.count(about)
     try:
-        # Beside it, so that it takes its place at once and whole.
+        # A temporary file beside it, so that the file appears at once and complete.
         folder = os.path.dirname(path) or "."
         handle, new = tempfile.mkstemp(dir=folder, prefix=".dump-", suffix=".npy")
         try:
@@ -86,7 +86,7 @@ async def _fill(opened: BinaryIO, about: pb.Tensor, pieces: AsyncIterator[bytear
 
 
 def header(about: pb.Tensor) -> bytes:
-    """What stands in the file before the elements, in version 1.0 of the format."""
+    """The header before the elements, in version 1.0 of the format."""
     comma = "," if len(about.dims) == 1 else ""
     shape = f"({', '.join(map(str, about.dims))}{comma})"
     text = (

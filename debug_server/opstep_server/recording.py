@@ -1,7 +1,7 @@
 """A recording of the wire as JSON lines: for tests and bug reports.
 
-One line for a message: seconds since the start, the connection's number, and what was `heard` from
-the executor or `told` to it. Heartbeats are left out. OPSTEP_RECORD names the file.
+One line for a message: seconds since the start, the connection's number, and the message `heard`
+from the executor or `told` to it. Heartbeats are left out. OPSTEP_RECORD names the file.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Entry:
 
 
 class Recorder:
-    """A file that cannot be written is complained of once, and no message fails for it."""
+    """A file that cannot be written is reported once; no message fails because of it."""
 
     def __init__(self, path: str) -> None:
         self._start = time.monotonic()
         self._numbers = itertools.count(1)
         self._file: TextIO | None = None
         try:
-            # Tensors are in it: it is the user's alone.
+            # It holds tensors: only the user may read it.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             self._file = os.fdopen(descriptor, "w", encoding="utf-8")
         except OSError as error:

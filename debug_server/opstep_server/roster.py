@@ -49,13 +49,13 @@ class Roster:
         return self._executors[connection]
 
     def stands(self, connection: Connection) -> bool:
-        """Are all threads of the executor stopped?"""
+        """Whether all threads of the executor are stopped."""
         executor = self._executors[connection]
         threads = [thread for thread in self.threads if thread.executor is executor]
         return bool(threads) and all(thread.stopped is not None for thread in threads)
 
     def leave(self, connection: Connection) -> ExecutorProcess:
-        """Takes the executor away, and all that was in it."""
+        """Removes the executor with its threads and programs."""
         executor = self._executors.pop(connection)
         for thread in self.threads:
             if thread.executor is executor:
@@ -65,7 +65,7 @@ class Roster:
         return executor
 
     def compiled(self, executor: ExecutorProcess, program: pb.ProgramEvent) -> None:
-        # Last of all, also when it is there already: programs are in the order of compilation.
+        # At the end, also when it is known already: programs are in the order of compilation.
         self._programs.pop((executor.id, program.program), None)
         self._programs[executor.id, program.program] = ProgramRef(executor, program)
         self._emit(ProgramCompiled(executor, program))
@@ -78,7 +78,7 @@ class Roster:
             thread.name = event.name
 
     def wire_thread(self, executor: ExecutorProcess, wire_id: int, name: str = "") -> Thread:
-        """The thread that the executor means; new when it was not heard of before."""
+        """The thread with this number in the executor; made when it is new."""
         for thread in self._threads.values():
             if thread.executor is executor and thread.wire_id == wire_id:
                 return thread
@@ -89,7 +89,7 @@ class Roster:
         return thread
 
     def count_anew(self) -> None:
-        """The next threads get the numbers of those that have ended."""
+        """Lets the next threads reuse the numbers of those that have ended."""
         self._thread_ids = itertools.filterfalse(self._threads.__contains__, itertools.count(1))
 
     def thread(self, id: int) -> Thread:

@@ -1,8 +1,7 @@
-"""The output of a launched script, read through two pipes or a terminal of its own.
+"""The output of a launched script, read through two pipes or a pseudoterminal.
 
-We read it ourselves, so that what was written before a stop is there when the stop is told. A
-keeper waits beside us and reads on when we are gone: a script whose debugger ended, or was killed,
-can go on printing.
+We read it ourselves, so that output from before a stop is reported before the stop. A keeper
+process reads on when we are gone: a script whose debugger ended, or was killed, can go on printing.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, str], None]
 
 _CHUNK = 1 << 16
-# Its input ends with us; 1 and 2 are what it then reads. What it writes nobody reads.
+# Its input ends with us; then it reads from 1 and 2. Nobody reads what it writes.
 _PIPES_KEEPER = "read _; cat <&1 >/dev/null & exec cat <&2 >/dev/null"
 # It goes on writing to our terminal, as long as there is one.
 _TERMINAL_KEEPER = "read _; cat <&2; exec cat <&2 >/dev/null"
 
 
 class ScriptOutput:
-    """Made before the script; `begin` is called when it has its ends."""
+    """Made before the script; call `begin` when the script has its ends."""
 
     def __init__(self, terminal: bool) -> None:
         self._readers: list[_Reader] = []
         self._lifeline: int | None = None
-        # What the script gets as its stdout and stderr.
+        # The script's stdout and stderr.
         self.ends: tuple[int, ...] = ()
         try:
             if terminal:
@@ -74,25 +73,25 @@ class ScriptOutput:
         self.ends = ()
 
     def begin(self, on_output: OnOutput) -> None:
-        """From here on what comes is told."""
+        """Passes on the output from here on."""
         self.close_ends()
         for reader in self._readers:
             reader.begin(on_output)
 
     def drain(self) -> None:
-        """Tells at once what is there."""
+        """Passes on at once the output that is there."""
         for reader in self._readers:
             reader.drain()
 
     async def end(self, seconds: float) -> None:
-        """Until nobody can write any more, or that long."""
+        """Waits until nobody can write any more, or for that time."""
         ended = [asyncio.create_task(reader.ended.wait()) for reader in self._readers]
         await asyncio.wait(ended, timeout=seconds)
         for task in ended:
             task.cancel()
 
     def close(self) -> None:
-        """The keeper reads on, if there is anything to come."""
+        """Lets the keeper read on, if more output may come."""
         for reader in self._readers:
             reader.close()
         if self._lifeline is not None:
@@ -104,7 +103,7 @@ class _Reader:
     def __init__(self, name: Stream, descriptor: int) -> None:
         self._name = name
         self.descriptor = descriptor
-        # Not by reading without waiting: that would be so for the keeper too.
+        # Not by non-blocking reads: that setting would hold for the keeper too.
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -120,7 +119,7 @@ class _Reader:
             pass
 
     def _read(self) -> bool:
-        """One piece, if there is any."""
+        """Reads one piece, if there is any."""
         if self._tell is None or not self._poll.poll(0):
             return False
         try:
@@ -147,7 +146,7 @@ class _Reader:
 
 
 def _set_up(end: int) -> None:
-    """As wide as ours, and passing on what is written as it is."""
+    """Makes the terminal as wide as ours, and passes output on unchanged."""
     settings = termios.tcgetattr(end)
     settings[1] &= ~termios.OPOST
     termios.tcsetattr(end, termios.TCSANOW, settings)

@@ -1,7 +1,7 @@
-"""The launched script: its environment and its end.
+"""The launched script: its start, environment and end.
 
 `subprocess` and not asyncio's own, which kills its children when the loop closes: a script that the
-debugger let go has to live on.
+debugger let go must go on running.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DRAIN_SECONDS = 1.0
 
 
 def alive(pid: int) -> bool:
-    """Whether there is a process of that id that has not ended."""
+    """Whether a process with that id exists and has not ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # Behind its name, which may hold anything; one that nobody waited for has ended too.
+            # The state follows the name, which may hold anything; a zombie has ended too.
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except (OSError, IndexError):
         return False
@@ -60,7 +60,7 @@ class ScriptProcess:
         return not self._ended.is_set()
 
     async def wait(self) -> None:
-        """Until it ended and its output was delivered."""
+        """Waits until it has ended and its output is delivered."""
         await asyncio.shield(self._done)
 
     def signal(self, number: signal.Signals) -> None:
@@ -68,7 +68,7 @@ class ScriptProcess:
             self._process.send_signal(number)
 
     async def terminate(self) -> None:
-        """Asks it to end, makes it end when it does not, and waits for that."""
+        """Asks it to end, kills it when it does not, and waits for the end."""
         self.signal(signal.SIGTERM)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ended.wait(), KILL_AFTER_SECONDS)
@@ -82,7 +82,7 @@ class ScriptProcess:
             await self._done
 
     def drain(self) -> None:
-        """Tells at once what it has written so far."""
+        """Passes on at once what it has written so far."""
         if self._outlets is not None:
             self._outlets.drain()
 
@@ -144,7 +144,7 @@ async def start(
 
 
 def changes_of(target: LaunchTarget, server: str) -> dict[str, str | None]:
-    """What the script's environment has that ours has not; None: a variable that it has not."""
+    """The changes from our environment to the script's; None: a variable is removed."""
     if not target.debug:
         return {**target.env, "OPSTEP_SERVER": None}
     return {**target.env, "OPSTEP_SERVER": server, "OPSTEP_WAIT": "10"}
@@ -171,7 +171,7 @@ async def _exit_code(process: subprocess.Popen[bytes]) -> int:
 
 
 async def end_of(pid: int) -> None:
-    """Until the process has ended; it need not be our child."""
+    """Waits until the process has ended; it need not be our child."""
     loop = asyncio.get_running_loop()
     try:
         descriptor = os.pidfd_open(pid)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from opstep_server.taps.sink_pipe import Counts
     from opstep_server.taps.sinks.base import Sink
 
-# Views show the newest records: more of them cost the run, and nobody sees them.
+# Records a second for views: more would cost the run, and nobody would see them.
 VIEW_RECORDS = 5000.0
-# What is set for views has an owner of its own beside what the user logs.
+# Taps for views have another owner than the taps that the user logs.
 _VIEWS = "views"
 
 
 def who(face: str) -> str:
-    """For the audit: `ada@host (opstep log)`."""
+    """The user's name in the audit: `ada@host (opstep log)`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -38,7 +38,7 @@ def who(face: str) -> str:
 
 
 class TapApi:
-    """What one user has set. Its sinks live until it leaves."""
+    """The taps of one user. Their sinks live until the user leaves."""
 
     _hub: Hub
     _shares: bool
@@ -47,21 +47,21 @@ class TapApi:
 
     @property
     def taps(self) -> list[tuple[int, pb.TapStatus]]:
-        """What executors last said of them, with the executors' numbers."""
+        """The last statuses of the user's taps, with the executors' numbers."""
         return self._hub.taps.statuses(self._user)
 
     @property
     def sinks(self) -> list[SinkSettings]:
-        """Those of the settings, and those that programs asked for."""
+        """The sinks of the settings, and those that programs asked for."""
         return self._local_sinks.sinks if self._local_sinks is not None else []
 
     @property
     def is_alone(self) -> bool:
-        """Nobody else has come to the processes through this one."""
+        """Whether no guest uses the processes through this debugger."""
         return self._hub.user_count <= 1
 
     def answer_programs(self) -> None:
-        """What programs ask for goes to the sinks of this user, if they say nothing else."""
+        """Sends taps of programs to the sinks of this user, unless a program names others."""
         from opstep_server.taps.program_requests import ProgramRequests
 
         assert self._local_sinks is not None
@@ -80,9 +80,9 @@ class TapApi:
         sinks: Sequence[tuple[str, Sink]] = (),
         only: ExecutorProcess | None = None,
     ) -> list[tuple[int, pb.TapStatus]]:
-        """Makes these all that this user has, also in executors that come later, or in one only.
+        """Replaces all taps of this user, also in executors that come later, or in one only.
 
-        Sinks tell of their troubles with `tell`; some may be given beside those of the settings.
+        Sinks report problems by `tell`; some may be given beside those of the settings.
         """
         if self._local_sinks is None:
             self._local_sinks = self._collect(settings.server, who, tell)
@@ -96,7 +96,7 @@ class TapApi:
     async def stop_taps(
         self, seconds: float = removal.LAST_SECONDS
     ) -> list[tuple[int, pb.TapStatus]]:
-        """Nothing new is recorded; waits for what is on the way, and says what was counted."""
+        """Stops recording, waits for records on the way, and returns the counts."""
         if self._local_sinks is None:
             return []
         await self._push(self._local_sinks.stop())
@@ -108,10 +108,10 @@ class TapApi:
         return [(id, status) for id, statuses in found.items() for status in statuses]
 
     async def list_taps(self) -> list[tuple[ExecutorProcess, pb.TapStatuses]]:
-        """All there are, whoever set them, with what was changed of late."""
+        """The taps of all users, with their recent changes."""
         found = []
         for executor in self._hub.roster.executors:
-            # One that does not answer is left out.
+            # An executor that does not answer is left out.
             if (told := await removal.listed(executor)) is not None:
                 found.append((executor, told))
         return found
@@ -119,11 +119,11 @@ class TapApi:
     async def drop_taps(
         self, uids: Sequence[str], who: str, only: ExecutorProcess | None = None
     ) -> None:
-        """Removes these, whoever set them, in all processes or in one."""
+        """Removes these taps of any user, in all processes or in one."""
         await self._hub.drop_taps(pb.DropTaps(uids=uids, who=who), only)
 
     async def watch(self, every: int, who: str) -> LatestRecords:
-        """Keeps the newest statistics of all that ops make, in every Nth run, until `unwatch`."""
+        """Keeps the newest statistics of all outputs, in every Nth run, until `unwatch`."""
         latest = LatestRecords()
         tap = pb.Tap(
             uid=uuid.uuid4().hex,
@@ -149,12 +149,12 @@ class TapApi:
         return next((status.ended for _, status in statuses if status.ended), "")
 
     async def close_taps(self) -> None:
-        """Closes the sinks; what they have not taken by then is lost."""
+        """Closes the sinks; records that they have not taken by then are lost."""
         if self._local_sinks is not None:
             await self._local_sinks.close()
 
     def _collect(self, server: str, who: str, tell: Callable[[str], None]) -> LocalSinks:
-        # Only here: it needs NumPy, and most who debug need no taps.
+        # Imported here: it needs NumPy, and most sessions need no taps.
         from opstep_server.taps.local_sinks import LocalSinks
 
         if server:

@@ -1,4 +1,4 @@
-"""Parts of a large tensor: what is computed at once must not hold the executor for long."""
+"""Parts of a large tensor, so that no computation holds the executor for long."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    # Along the first axes; none when the part is the whole.
+    # Along the first axes; empty when the part is the whole.
     slices: tuple[str, ...]
-    # Where it begins in the whole, and its own sizes.
+    # Its start in the whole, and its sizes.
     start: list[int]
     dims: list[int]
 

@@ -1,4 +1,4 @@
-"""The wire: gRPC servers, one for each place where we listen. The only Python file that knows gRPC.
+"""The wire: a gRPC server for each address where we listen. The only Python file that knows gRPC.
 
 One event loop, no threads of our own.
 """
@@ -25,7 +25,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 def _version() -> str:
-    """gRPC's, before it is imported; `importlib.metadata` would take longer than all of it."""
+    """The version of gRPC before its import; `importlib.metadata` would take longer than that."""
     found = importlib.util.find_spec("grpc")
     if found is None or not found.submodule_search_locations:
         return ""
@@ -37,9 +37,9 @@ def _version() -> str:
 
 
 # gRPC reads these when it is imported. Its newer event loop hands each message from thread to
-# thread, a fourth of a round trip; only this version is told, for another may not know the setting
-# and would say so in the user's terminal. Nor does the terminal show what gRPC logs of connections
-# that end.
+# thread, a fourth of a round trip. Set for this version only: another one may not know the setting
+# and would print a warning in the user's terminal. The terminal does not show gRPC's log of
+# connections that end either.
 _SETTINGS = {"GRPC_VERBOSITY": "ERROR"}
 if _version().startswith("1.85."):
     _SETTINGS["GRPC_EXPERIMENTS"] = "-event_engine_listener"
@@ -52,15 +52,15 @@ for _name in _SETTINGS:
     del os.environ[_name]  # What we launch has its own gRPC.
 
 HELLO_SECONDS = 10.0
-# What a stream raises when its other side is gone.
+# Raised by a stream when its other side is gone.
 _BROKEN = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
-# Which of a guest's streams belong together.
+# The key of the metadata that groups a guest's streams.
 _GUEST = "opstep-guest"
 STOP_SECONDS = 0.5
 _Context = grpc.aio.ServicerContext[pb.FromExecutor, pb.ToExecutor]
 
 
-# An executor that dialled us, or one that another server passes on.
+# The stream of an executor that dialled us, or that another server passes on.
 _Stream = _Context | grpc.aio.StreamStreamCall[pb.ToExecutor, pb.FromExecutor]
 # Passes on an executor to the guest of that name.
 Visit = Callable[[str, Any], Awaitable[None]]
@@ -74,13 +74,13 @@ class Server:
         self._folder = ""
         self._connections: set[Connection] = set()
         self._recorder = recording.from_environment()
-        # Who shares what comes here with guests; None: nobody.
+        # Shares the executors with guests; None: guests are refused.
         self.on_visit: Visit | None = None
         self._guides: set[asyncio.Task[None]] = set()
         self._abroad: tuple[grpc.aio.Channel, asyncio.Task[None]] | None = None
 
     async def start(self) -> str:
-        """Listens, once, on a socket in a folder of its own and returns the address to dial."""
+        """Listens once, on a socket in a new folder, and returns the address to dial."""
         address = Address(path=f"{self._folder}/socket")
         if not self._folder:
             self._folder = _private_folder()
@@ -170,7 +170,7 @@ class Server:
     async def visit(
         self, address: Address, token: str, roots: bytes, gone: Callable[[str], None]
     ) -> None:
-        """Has the executors of a server come here, until it is gone; raises when none is there."""
+        """Brings the executors of a server here, until it is gone; raises if there is none."""
         options = [
             ("grpc.max_send_message_length", MESSAGE_LIMIT),
             ("grpc.max_receive_message_length", MESSAGE_LIMIT),
@@ -234,7 +234,7 @@ class Server:
             await self._serve(hello, context, private=bool(endpoint.address.path))
 
     async def _serve(self, hello: pb.Hello, stream: _Stream, private: bool = False) -> None:
-        """One executor, from its hello to its end."""
+        """Serves one executor, from its hello to its end."""
         connection = Connection(hello, stream, _BROKEN, self._recorder)
         connection.private = private
         self._connections.add(connection)
@@ -242,7 +242,7 @@ class Server:
         self._connections.discard(connection)
 
     async def _hello(self, context: _Context) -> pb.Hello | None:
-        """The executor's hello, or None when there is none that we can talk to."""
+        """The executor's hello, or None when we cannot talk to it."""
         with contextlib.suppress(asyncio.TimeoutError, grpc.aio.BaseError):
             message = await asyncio.wait_for(context.read(), HELLO_SECONDS)
             if not isinstance(message, pb.FromExecutor):
@@ -268,7 +268,7 @@ def _strange(hello: pb.Hello, we: str) -> str:
 
 
 async def _problem(call: Any) -> str:
-    """Why the server does not let a guest in; "" when it does."""
+    """Why the server refuses a guest; "" when it does not."""
     try:
         message = await asyncio.wait_for(call.read(), HELLO_SECONDS)
         if isinstance(message, pb.FromExecutor):

@@ -1,4 +1,4 @@
-"""Text for values, the same in every face."""
+"""Text for values, the same in the CLI and in editors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 # A vector up to this long is shown with its elements.
 SMALL = 8
-# An op with more outputs is shown with the first of them.
+# Of an op with more outputs only the first are shown.
 _OUTPUTS = 4
 
-# By dtype: how struct reads one element, and how many bytes it has. bfloat16 is read by hand.
+# By dtype: the struct format of one element, and its bytes. bfloat16 is read by hand.
 _FORMATS = {
     program_pb2.FLOAT32: ("f", 4),
     program_pb2.FLOAT64: ("d", 8),
@@ -40,7 +40,7 @@ Scalar = bool | int | float
 def describe(value: pb.Value, dtype: program_pb2.DataType | None = None) -> str:
     """One line: `float32[128, 10] mean 0.01 std 0.9 [-2.1, 3.4]`.
 
-    With a dtype, elements are shown as its bits; those of a tensor have their own.
+    With a dtype, elements are shown as bits of that type; a tensor's elements have their own type.
     """
     kind = value.WhichOneof("kind")
     if kind == "tensor":
@@ -61,7 +61,7 @@ def describe(value: pb.Value, dtype: program_pb2.DataType | None = None) -> str:
 
 
 def in_full(value: pb.Value) -> str:
-    """As `describe`, with all elements below it when they came along and do not fit into it."""
+    """As `describe`, followed by all elements if they came along and do not fit on its line."""
     text = describe(value)
     if value.WhichOneof("kind") != "tensor":
         return text
@@ -73,8 +73,8 @@ def in_full(value: pb.Value) -> str:
 
 
 def as_array(tensor: pb.Tensor) -> str:
-    """Text that is the same tensor in Python, of one that came with all its elements."""
-    # NumPy has no bfloat16, and a float32 holds each of them.
+    """Python code for the same tensor, which must have come with all its elements."""
+    # NumPy has no bfloat16; a float32 holds each of its values.
     wide = program_pb2.FLOAT32 if tensor.dtype == program_pb2.BFLOAT16 else tensor.dtype
     texts = [exactly(element, wide) for element in elements(tensor)]
     head = "np.array("
@@ -84,7 +84,7 @@ def as_array(tensor: pb.Tensor) -> str:
 
 
 def as_number(value: float) -> str:
-    """All its digits; elements of tensors are float32 as a rule, and shorter as such."""
+    """The number with all its digits; as float32, when that is exact, they are fewer."""
     try:
         single = struct.unpack("f", struct.pack("f", value))[0] == value
     except OverflowError:
@@ -101,7 +101,7 @@ def type_name(dtype: program_pb2.DataType, dims: Sequence[int]) -> str:
 
 
 def outputs_text(op: pb.OpInfo) -> str:
-    """`fc_0.out float32[128, 32]`; of many, as loops have them, the first."""
+    """`fc_0.out float32[128, 32]`; of many outputs, as loops have, the first."""
     told = [f"{var.name} {type_name(var.dtype, var.dims)}" for var in op.outputs]
     if len(told) > _OUTPUTS:
         told[_OUTPUTS - 1 :] = [f"… ({len(told)} in all)"]
@@ -120,7 +120,7 @@ def tensor_type(tensor: pb.Tensor) -> str:
 
 
 def lengths(tensor: pb.Tensor) -> str:
-    """`lengths 3, 0, 4`: those of the first sequences."""
+    """`lengths 3, 0, 4`: the lengths of the first sequences."""
     inner = tensor.sequences[-1]
     texts = [str(length) for length in inner.lengths[:SMALL]]
     more = [] if inner.count <= len(texts) else ["…"]
@@ -134,7 +134,7 @@ def dtype_name(dtype: program_pb2.DataType) -> str:
 
 
 def dtype_of(name: str) -> program_pb2.DataType:
-    """The one that `dtype_name` calls so."""
+    """The type with this `dtype_name`."""
     return next(each for each in _FORMATS if dtype_name(each) == name)
 
 
@@ -143,7 +143,7 @@ def element_bytes(dtype: program_pb2.DataType) -> int:
 
 
 def count(tensor: pb.Tensor) -> int:
-    """How many elements it has, wherever they are."""
+    """The number of elements, whether or not they came along."""
     return math.prod(tensor.dims)
 
 
@@ -163,7 +163,7 @@ def elements(tensor: pb.Tensor) -> list[Scalar]:
 
 
 def number(value: Scalar) -> str:
-    """Four digits are what one reads; whole numbers and truth values in full."""
+    """Four digits; whole numbers and truth values in full."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
@@ -180,7 +180,7 @@ def bits(value: Scalar, dtype: program_pb2.DataType) -> str:
 
 
 def exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
-    """The shortest text that reads as this element."""
+    """The shortest text that gives this element when it is read."""
     if not isinstance(value, float):
         return str(value)
     if not math.isfinite(value):
@@ -188,7 +188,7 @@ def exactly(value: Scalar, dtype: program_pb2.DataType) -> str:
     code, _ = _FORMATS[dtype]
     for digits in range(1, 10) if code != "d" and value else ():
         text = f"{value:.{digits}g}"
-        with contextlib.suppress(OverflowError):  # Rounded up from the largest there is.
+        with contextlib.suppress(OverflowError):  # Rounded up from the largest number.
             if struct.pack(code, float(text)) == struct.pack(code, value):
                 return text
     return repr(value)
@@ -227,7 +227,7 @@ def _describe_summary(dtype: program_pb2.DataType, summary: pb.TensorSummary) ->
 
 
 def _in_line(tensor: pb.Tensor) -> bool:
-    """Whether its elements fit into its one line, and are there."""
+    """Whether its elements are there and fit on one line."""
     count = math.prod(tensor.dims)
     shape_fits = len(tensor.dims) <= 1 or count == 1
     return shape_fits and 0 < count <= SMALL and len(elements(tensor)) == count

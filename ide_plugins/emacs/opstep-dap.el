@@ -11,8 +11,8 @@
 (defvar opstep-dap-python "python3"
   "The interpreter that has opstep.")
 
-;; What stops a session: (type (filter . on) ...).  dap-mode tells the adapter of it together with
-;; breakpoints, so set one at least.
+;; Exceptions that stop a session: (type (filter . on) ...).  dap-mode sends them only together with
+;; breakpoints, so set at least one.
 (defvar dap-exception-breakpoints nil)
 (unless (assoc "opstep" dap-exception-breakpoints)
   (push '("opstep" ("error" . t) ("nan" . t) ("inf" . t)) dap-exception-breakpoints))

@@ -217,7 +217,7 @@ def test_evaluate(script: Path) -> None:
         assert session.fails("evaluate", arguments).sentence
         border = next(frame["id"] for frame in frames if frame["name"] == "[Python]")
         arguments = {"expression": "x", "frameId": border}
-        assert "this is no frame" in session.fails("evaluate", arguments).sentence
+        assert "this is not a frame" in session.fails("evaluate", arguments).sentence
         # Without a frame: where the last stop was.
         assert session.request("evaluate", {"expression": "x"})["type"] == "float32[4, 3]"
 

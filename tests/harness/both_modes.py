@@ -1,4 +1,4 @@
-"""One function in a program and at once."""
+"""One function run in a program and in imperative mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], np.float32)
 def compiled(
     build: Callable[..., Any], feeds: dict[str, np.ndarray], wanted: str = ""
 ) -> list[np.ndarray]:
-    """What `build` gives for data of these names, and the gradient for `wanted` of its mean."""
+    """The result of `build` for data of these names, and the gradient of its mean for `wanted`."""
     program = opstep.Program()
     with opstep.program_guard(program):
         data = [

@@ -1,4 +1,4 @@
-"""Certificates that servers of tests show."""
+"""Certificates for servers in tests."""
 
 from __future__ import annotations
 

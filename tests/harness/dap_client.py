@@ -1,8 +1,8 @@
 """A strict client of `python -m opstep_server dap`, a real process.
 
-Every message in both directions is checked against the published schema, numbers must rise by one,
-each request has exactly one response. Leaving a session's `with` in order is part of the test: the
-adapter must have ended with the expected code, in time, with nothing unread that matters.
+Every message in both directions is checked against the published schema; numbers must rise by one,
+and each request must get exactly one response. Leaving a session's `with` is part of the test: the
+adapter must have ended with the expected code, in time, without important unread messages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Session:
         self._ended = False
         self._left = False
         self._module_columns: list[str] = []
-        # What answers the adapter's own requests: the body, or an exception.
+        # Answers to the adapter's requests: the body, or an exception.
         self.answers: dict[str, Callable[[Json], Json]] = {}
         self.output = ""
         self.history: list[Json] = []
@@ -113,12 +113,12 @@ class Session:
         return self._stderr.decode(errors="replace")
 
     def vanish(self) -> None:
-        """Closes the pipe without a word."""
+        """Closes the pipe without a request."""
         self._left = True
         self.stdin.close()
 
     def wait_for_end(self, seconds: float = SECONDS) -> int:
-        """The adapter's own end, which something else than a `disconnect` brings about."""
+        """Waits for the adapter's end without a `disconnect`."""
         self._left = True
         return self.process.wait(seconds)
 
@@ -146,7 +146,7 @@ class Session:
         self.stdin.flush()
 
     def response(self, seq: int, seconds: float = SECONDS) -> Json:
-        """The body of the response; raises Failure when it is one."""
+        """The body of the response; raises Failure for a failed request."""
         deadline = time.monotonic() + seconds
         while seq not in self._responses:
             self._take(deadline - time.monotonic())
@@ -171,7 +171,7 @@ class Session:
     def event(
         self, name: str, where: Callable[[Json], bool] = lambda body: True, seconds: float = SECONDS
     ) -> Json:
-        """The body of the next such event, also of one that came earlier and was not taken."""
+        """The body of the next such event, or of an earlier one that was not taken."""
         deadline = time.monotonic() + seconds
         position = 0
         while True:
@@ -184,15 +184,15 @@ class Session:
             self._take(deadline - time.monotonic())
 
     def no_event(self, name: str) -> None:
-        """None came before the answer to a request that is made now."""
+        """Checks that none came before the answer to a request made now."""
         self.request("threads")
         assert not [e for e in self._events if e["event"] == name]
 
     def count(self, name: str) -> int:
-        """How many such events there were in all."""
+        """The number of such events so far."""
         return sum(1 for m in self.history if m.get("event") == name)
 
-    # ---- what most tests do ----------------------------------------------------------------------
+    # ---- common sequences ------------------------------------------------------------------------
 
     def initialize(self, **more: Any) -> Json:
         arguments = {
@@ -214,7 +214,7 @@ class Session:
         return capabilities
 
     def introduce(self, arguments: Json) -> Json:
-        """`initialize` with these arguments alone."""
+        """Sends `initialize` with only these arguments."""
         capabilities = self.request("initialize", arguments)
         columns = capabilities.get("additionalModuleColumns", [])
         self._module_columns = [column["attributeName"] for column in columns]
@@ -229,7 +229,7 @@ class Session:
         filters: list[str] | None = None,
         **launch: Any,
     ) -> list[Json]:
-        """From `initialize` to the launch's response, as VS Code does it; gives the breakpoints."""
+        """From `initialize` to the launch's response, as in VS Code; returns the breakpoints."""
         self.initialize()
         launched = self.send("launch", {"program": str(program), "args": list(args), **launch})
         answers: list[Json] = []
@@ -288,7 +288,7 @@ class Session:
     # ---- reading ---------------------------------------------------------------------------------
 
     def _take(self, seconds: float) -> None:
-        """Works in one incoming message."""
+        """Handles one incoming message."""
         assert not self._ended, f"the adapter ended; open: {self._open}; stderr: {self.stderr}"
         try:
             message = self._incoming.get(timeout=max(seconds, 0.001))
@@ -317,7 +317,7 @@ class Session:
             self.output += message["body"]["output"]
 
     def _answer(self, request: Json) -> None:
-        """The client's side of a request that the adapter makes."""
+        """Answers a request from the adapter."""
         self._seq += 1
         response: Json = {
             "seq": self._seq,

@@ -2,7 +2,7 @@
 server, speaks debug.proto over the real socket, and walks through a program of three ops.
 
 Each run is: fc_0.matmul; while_0, whose body log_0 runs twice. In run 2 log_0 makes a NaN.
-The variable x can be read and changed; `never` is an expression that takes for ever.
+The variable x can be read and changed; `never` is an expression that never ends.
 Usage: scripted_executor.py [--runs N] [--pause-each S] [--exit CODE] [--no-agent] [--mark FILE]
 [--until FILE]
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import grpc
 
-# It is run as a script.
+# It runs as a script.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness.markers import line_of
@@ -118,7 +118,7 @@ class Agent:
         self._send(thread=pb.ThreadEvent(thread=1, name="MainThread"))
 
     def goodbye(self) -> None:
-        """Leaves once the server has heard that, or is gone."""
+        """Leaves once the server has got the goodbye, or is gone."""
         self._send(goodbye=pb.Goodbye())
         self._out.put(None)
         self._reader.join()
@@ -160,7 +160,7 @@ class Agent:
     def _hit(self, b: pb.Breakpoint, frames: list[pb.StackFrame]) -> bool:
         if not self._status(b).verified or self._bound(b) != frames[0].op:
             return False
-        # The one form of condition that is needed here: step == N.
+        # The only form of condition needed here: step == N.
         compare = b.condition.compare
         if compare.rest and compare.rest[0].i != frames[-3].step:
             return False
@@ -301,12 +301,12 @@ class Agent:
             ],
         }
         found = scopes.get(asked.scope, [])
-        # Short pages, to see them put together.
+        # Short pages, to test that they are combined.
         page = found[asked.start : asked.start + min(asked.count or 3, 3)]
         reply.variables.CopyFrom(pb.Variables(variables=page, total=len(found)))
 
     def _assign(self, asked: pb.Assign, reply: pb.Reply) -> None:
-        """The one form that is needed here: x[row] = number."""
+        """The only form needed here: x[row] = number."""
         if _root(asked.target) != "x" or _depth(asked.target) != 1:
             reply.error = "only a row of x can be changed here"
             return

@@ -1,4 +1,4 @@
-"""Checks messages against the published schema; what the schema does not name is an error too."""
+"""Checks messages against the published schema; unknown fields are errors too."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def check_message(message: dict[str, Any], module_columns: Collection[str] = ())
     """
     name = _definition_name(message)
     found = _validator(name).iter_errors(message)
-    # No arguments of a restart could be a launch's or an attach's and not both.
+    # The schema wants a restart's arguments to fit either launch or attach, but all fit both.
     errors = [f"{e.json_path}: {e.message}" for e in found if e.validator != "oneOf"]
-    # A launch's arguments are the adapter's own business, and so is a token.
+    # A launch's arguments, and a token, are up to the adapter.
     if name not in ("LaunchRequest", "AttachRequest", "RestartRequest"):
         errors += _unknown(message, {"$ref": f"#/definitions/{name}"}, "$")
     columns = tuple(f".{column} is not in the schema" for column in module_columns)
@@ -43,7 +43,7 @@ def _definition_name(message: dict[str, Any]) -> str:
     subject = message.get("event" if kind == "event" else "command")
     assert isinstance(subject, str) and subject, f"a message without a subject: {message}"
     if subject.startswith("opstep"):
-        return str(kind).capitalize()  # A request of our own: what every request and response is.
+        return str(kind).capitalize()  # One of our own requests: check the common fields only.
     name = subject[0].upper() + subject[1:] + str(kind).capitalize()
     assert name in _DEFINITIONS, f"the protocol has no {name}"
     return name
@@ -56,7 +56,7 @@ def _validator(name: str) -> Any:
 
 
 def _parts(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schema with references and allOf resolved: all of these hold."""
+    """The schemas that hold together, with references and allOf resolved."""
     if "$ref" in schema:
         return _parts(_DEFINITIONS[schema["$ref"].rsplit("/", 1)[1]])
     if "allOf" in schema:

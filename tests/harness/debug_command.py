@@ -1,4 +1,4 @@
-"""Runs `opstep debug` as a process, on a script that speaks as an executor would."""
+"""Runs `opstep debug` as a process, on a script that acts like an executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script of tests/programs in a process of its own under a Debugger."""
+"""A script of tests/programs in another process under a Debugger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 class Run:
-    """What the script printed and logged, where it stops, how it ends."""
+    """The script's output and logs, its stops and its end."""
 
     def __init__(self, debugger: Debugger) -> None:
         self.debugger = debugger
@@ -36,7 +36,7 @@ class Run:
         self.logs: list[Logged] = []
         self.events: list[Event] = []
         self.thread = 0
-        # Of the last stop.
+        # The last stop.
         self.frames: Sequence[pb.StackFrame] = ()
         self._news: asyncio.Queue[pb.Stopped | int] = asyncio.Queue()
         debugger.subscribe(self._take)
@@ -62,12 +62,12 @@ class Run:
     async def go(
         self, mode: ResumeMode = "continue", unit: StepUnit = "op", block: int = 0
     ) -> pb.Stopped:
-        """To the next stop."""
+        """Runs to the next stop."""
         await self.debugger.resume(self.thread, mode, unit, block)
         return await self.stop()
 
     async def end(self) -> None:
-        """Without another stop, and well."""
+        """Runs to a successful end without another stop."""
         if any(thread.stopped is not None for thread in self.debugger.threads):
             await self.debugger.resume(self.thread, "continue")
         news = await asyncio.wait_for(self._news.get(), SECONDS)
@@ -107,5 +107,5 @@ def top(stopped: pb.Stopped) -> str:
 
 
 def iteration(stopped: pb.Stopped) -> tuple[int, int]:
-    """Which run, and which iteration of the innermost block."""
+    """The run, and the iteration of the innermost block."""
     return stopped.frames[0].step, stopped.frames[0].iteration

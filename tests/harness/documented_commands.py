@@ -1,4 +1,4 @@
-"""The commands in the documents, and a folder in which the names that they use are real."""
+"""The commands in the documents, and a folder with the files that they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
     if "node_modules" not in path.parts
 )
-# What is a command in a block of code; what comes before it is the environment.
+# A command in a block of code, with its environment before it.
 _COMMAND = re.compile(r"(?:\$ )?((?:[A-Z_]+=\S+ )*(?:opstep|python) .*)")
 _COMMENT = re.compile(r"\s{2,}#.*")
 _TYPED = re.compile(r"\(opstep\) (.+)")
@@ -61,7 +61,7 @@ while options.forever and not over.wait(0.005):
 for _ in range(0 if options.forever else options.epochs):
     exe.run(main, feed, [loss])
 """
-# Makes the logs that 'opstep log view' and 'report' show.
+# Makes the logs for 'opstep log view' and 'report'.
 ALL_TAPS = """
 [sinks.main]
 kind = "jsonl"
@@ -116,7 +116,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 def typed() -> list[tuple[str, str]]:
-    """(document:line, what is typed) at the debugger's prompt."""
+    """(document:line, typed text) at the debugger's prompt."""
     return [
         (f"{path.relative_to(ROOT)}:{number}", match[1])
         for path, number, line in _lines()
@@ -125,7 +125,7 @@ def typed() -> list[tuple[str, str]]:
 
 
 def _lines() -> list[tuple[Path, int, str]]:
-    """Those between fences."""
+    """The lines between fences."""
     lines = []
     for path in DOCUMENTS:
         inside = False
@@ -138,7 +138,7 @@ def _lines() -> list[tuple[Path, int, str]]:
 
 
 def taps_file() -> str:
-    """The file of taps that docs/taps.md shows."""
+    """The file of taps in docs/taps.md."""
     return (ROOT / "docs" / "taps.md").read_text().partition("```toml\n")[2].partition("```")[0]
 
 

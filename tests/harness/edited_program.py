@@ -60,7 +60,7 @@ class Stop:
         return await self.debugger.assign(self.thread.id, frame, target, value)
 
     async def value(self, text: str, frame: int = 0) -> np.ndarray:
-        """All of it, read as bytes."""
+        """The whole value, read as bytes."""
         value = await self.debugger.evaluate(self.thread.id, frame, text)
         assert value.WhichOneof("kind") == "tensor", value
         dtype = program_pb2.DataType.Name(value.tensor.dtype).lower()
@@ -70,7 +70,7 @@ class Stop:
         return np.frombuffer(data, dtype).reshape(tuple(value.tensor.dims))
 
     async def finish(self) -> Any:
-        """Goes on to the end without a further stop; what the script saved."""
+        """Goes on to the end without a further stop; returns the values that the script saved."""
         await self.debugger.remove_breakpoint(self._breakpoint.id)
         await self.debugger.resume(self.thread.id, "continue")
         exited = await self._event(ProcessExited)

@@ -1,6 +1,6 @@
-"""Clients that behave as editors do which nobody here wrote: what each keeps, asks for and ignores.
+"""Clients that behave like existing editors: what each keeps, asks for and ignores.
 
-They were read in the sources of nvim-dap, Helix and dape. Each handles all events in their order.
+They follow the sources of nvim-dap, Helix and dape. Each handles all events in their order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Editor:
         self._seen = 0
         self.initialized = False
         self.over = False
-        # Where its cursor is: the newest stack that it has, by thread.
+        # The newest stack of each thread, where the editor's cursor is.
         self.stacks: dict[int, list[Json]] = {}
         self.stops = 0
 
@@ -43,7 +43,7 @@ class Editor:
             self.session._take(deadline - time.monotonic())
 
     def wait_for_stop(self) -> None:
-        """The next one that it took notice of."""
+        """The next event that the editor handled."""
         wanted = self.stops + 1
         self.wait(lambda: self.stops >= wanted)
 
@@ -58,7 +58,7 @@ class Editor:
 
 
 class NvimDap(Editor):
-    """One stopped thread is remembered; whatever else stops meanwhile is sent on at once."""
+    """Remembers one stopped thread; any other thread that stops meanwhile is resumed at once."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -78,7 +78,7 @@ class NvimDap(Editor):
         for path, lines in breakpoints.items():
             body = {"source": {"path": path}, "breakpoints": [{"line": line} for line in lines]}
             self.session.request("setBreakpoints", body)
-        # `dap.defaults.opstep.exception_breakpoints`, said before there is a session.
+        # `dap.defaults.opstep.exception_breakpoints`, set before there is a session.
         known = capabilities["exceptionBreakpointFilters"]
         chosen = list(self.filters) or [each["filter"] for each in known if each["default"]]
         self.session.request("setExceptionBreakpoints", {"filters": chosen})
@@ -121,13 +121,13 @@ class NvimDap(Editor):
         thread, self.stopped_thread = self.stopped_thread, None
         self.threads[thread] = False
         self.stacks.pop(thread, None)
-        # Also with `continue`, for which the schema knows no granularity.
+        # Also with `continue`, whose schema has no granularity.
         arguments = {"threadId": thread, "granularity": "statement"}
         self.session.request(command, arguments, valid=False)
 
 
 class Helix(Editor):
-    """The stack is fetched anew when all threads stopped, or when no thread was chosen yet."""
+    """Fetches the stack again when all threads stopped, or when no thread was chosen yet."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -170,7 +170,7 @@ class Helix(Editor):
 
 
 class Dape(Editor):
-    """A thread's stack is asked for only when its own list says that it is stopped."""
+    """Asks for a thread's stack only when its own list shows the thread as stopped."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

@@ -15,7 +15,7 @@ Build = Callable[[dict[str, opstep.Variable]], opstep.Variable]
 
 
 class Net:
-    """A program over float64 inputs whose result is summed up with weights."""
+    """A program over float64 inputs with a weighted sum of its results."""
 
     def __init__(self, build: Build, feed: Arrays, unknown: bool = False) -> None:
         self.feed = feed
@@ -47,7 +47,7 @@ class Net:
         fetched = self.run([gradients[n] for n in self.floats], self.feed)
         for name, got in zip(self.floats, fetched, strict=True):
             np.testing.assert_allclose(got, numeric[name], rtol=1e-6, atol=1e-7, err_msg=name)
-        # From a file, twice in one frame, watched and not: the same bits.
+        # From a file, twice in one frame, with and without a watcher: the same bits.
         again = opstep.Program.from_bytes(self.program.to_bytes())
         names = [gradients[n].name for n in self.floats]
         exe = opstep.Executor()

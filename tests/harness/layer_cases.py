@@ -1,4 +1,4 @@
-"""Layers of one tensor beside the same in NumPy, and arrays to call layers with."""
+"""Layers of one tensor with their equivalents in NumPy, and arrays to call layers with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directories of tap logs, as the JSON lines sink leaves them, without the run that made them."""
+"""Directories of tap logs, as the JSON lines sink writes them, made without a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BINS = 16
 
 @dataclass
 class FakeLog:
-    """Each source is an op with one output; step by step all of them have a record."""
+    """Each source is an op with one output; at each step every source gets a record."""
 
     directory: Path
     sources: int = 4
@@ -27,7 +27,7 @@ class FakeLog:
     # The next step.
     step: int = 0
     file: str = "records-000001.jsonl"
-    # Names by index, in place of our own.
+    # Names by index, instead of the default ones.
     ops: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class FakeLog:
         }  # fmt: skip
 
     def record(self, index: int, **changes: Any) -> dict[str, Any]:
-        """What source `index` has at this step; a change to None leaves a key out."""
+        """The record of source `index` at this step; a change to None leaves a key out."""
         mean = math.sin((self.step + 7 * index) / 10) + index
         record = {
             "time": (BEGIN + timedelta(seconds=self.step, microseconds=index)).isoformat(
@@ -72,7 +72,7 @@ class FakeLog:
         return {key: value for key, value in record.items() if value is not None}
 
     def steps(self, count: int, **changes: Any) -> None:
-        """So many more, in all sources."""
+        """Writes this many more steps of all sources."""
         self.append("".join(self._lines(count, changes)))
 
     def append(self, text: str) -> None:
@@ -80,7 +80,7 @@ class FakeLog:
             file.write(text)
 
     def add(self, index: int, **changes: Any) -> None:
-        """One record of one source."""
+        """Writes one record of one source."""
         self.append(json.dumps(self.record(index, **changes)) + "\n")
 
     def counts(self, **counts: int) -> None:
@@ -106,7 +106,7 @@ _NETWORK = (
 
 
 def network(directory: Path) -> FakeLog:
-    """One that looks like training: what is large becomes smaller, and the end is a NaN."""
+    """A log that looks like training: large values become smaller, and the last is a NaN."""
     log = FakeLog(
         directory, len(_NETWORK), tap="layers", histograms=True, ops=dict(enumerate(_NETWORK))
     )

@@ -13,7 +13,7 @@ from opstep.convert.merged_values import mapped
 
 
 def line_by_line(function: Callable[..., Any], *arrays: Any) -> Any:
-    """What it gives in imperative mode, with arrays for values."""
+    """The function's result in imperative mode, with arrays for values."""
     with imperative.guard():
         given = [imperative.to_variable(a) if isinstance(a, np.ndarray) else a for a in arrays]
         result = function(*given)
@@ -28,7 +28,7 @@ def bits(value: Any) -> Any:
 
 
 def same(function: Callable[..., Any], *arrays: Any) -> opstep.convert.Converted:
-    """Checks that the modes give the same bits; gives the converted function."""
+    """Checks that the modes give the same bits; returns the converted function."""
     converted = opstep.to_graph(function)
     wanted = line_by_line(function, *arrays)
     assert bits(converted(*arrays)) == bits(wanted)

@@ -1,4 +1,4 @@
-"""Networks with their training step, and what training them apart from `merge` gives."""
+"""Networks with their training step, and the results of training them without `merge`."""
 
 from __future__ import annotations
 

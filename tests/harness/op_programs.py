@@ -13,7 +13,7 @@ CASES = [case for schema in SCHEMAS for case in cases(schema)]
 
 
 class Built:
-    """A program with the one op, its inputs fed."""
+    """A program with only this op, whose inputs are fed."""
 
     def __init__(self, case: Case, unknown: str = "") -> None:
         self.program = opstep.Program()

@@ -1,6 +1,6 @@
-"""How long a test waits for what must happen before it calls it a hang.
+"""How long a test waits for something that must happen before it counts as a hang.
 
-No test may pass or fail by the speed of a machine: these are guards, longer than anything takes.
+No test may depend on the speed of a machine: these limits are longer than anything takes.
 OPSTEP_TEST_PATIENCE=3 makes them, and the limit of each test, three times as long.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> bool:
-    """Asks again and again; whether the condition became true."""
+    """Checks the condition again and again; returns whether it became true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not condition():
         time.sleep(0.02)
@@ -26,7 +26,7 @@ def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> boo
 
 
 def until(what: str, probe: Callable[[], T | None]) -> T:
-    """The first answer of `probe` that is true or not empty; `what` is named if none comes."""
+    """The first answer of `probe` that is true or not empty; the error names `what`."""
     deadline = time.monotonic() + SECONDS
     while True:
         answer = probe()
@@ -37,7 +37,7 @@ def until(what: str, probe: Callable[[], T | None]) -> T:
 
 
 async def until_async(condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Asks again and again, while the event loop goes on; an error if the condition stays false."""
+    """Checks again and again, while the event loop runs; fails if the condition stays false."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s in vain"
@@ -45,7 +45,7 @@ async def until_async(condition: Callable[[], object], seconds: float = SECONDS)
 
 
 def wait_until_computing(pid: int, seconds: float = 0.05) -> None:
-    """Until the process has used that much more processor time, however long that takes."""
+    """Waits until the process has used that much more processor time."""
 
     def used() -> float:
         with open(f"/proc/{pid}/stat") as file:

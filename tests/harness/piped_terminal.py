@@ -10,14 +10,14 @@ from harness.processes import OPSTEP, PROGRAMS
 
 
 class Terminal:
-    """Commands go in by a pipe, one when the one before was seen to work."""
+    """Sends each command through a pipe once the one before has shown its effect."""
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
             [*OPSTEP, *words],
             cwd=PROGRAMS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )  # fmt: skip
-        # A test that fails leaves it in the middle.
+        # A failing test may leave it running.
         weakref.finalize(self, self.process.kill)
 
     def type(self, command: str) -> None:

@@ -41,7 +41,7 @@ def write_png(path: Path, pixels: np.ndarray) -> Path:
 
 
 def gray(rgb: np.ndarray) -> np.ndarray:
-    """ITU-R 601, as everybody does it."""
+    """Grey by ITU-R 601, the usual formula."""
     return (rgb @ np.array([0.299, 0.587, 0.114]))[..., None]
 
 

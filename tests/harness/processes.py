@@ -33,7 +33,7 @@ def run_file(path: str, *words: str, seconds: float = SECONDS) -> subprocess.Com
 
 
 class Script:
-    """A script that nobody launched but the test; ends when the file `until` is there."""
+    """A script that the test started without a debugger; it ends when the file `until` exists."""
 
     def __init__(self, folder: Path, *args: str, script: Path | None = None, **env: str) -> None:
         self.until = folder / f"until-{time.monotonic_ns()}"
@@ -62,12 +62,12 @@ class Script:
         raise AssertionError(f"never printed {text!r}: {self._output}")
 
     def ready(self) -> Script:
-        """Its first run is over, so it has a doorbell."""
+        """Waits for the end of its first run, when it has a doorbell."""
         self.prints("first run")
         return self
 
     def finish(self) -> str:
-        """Everything it printed, after it ended well."""
+        """Everything it printed, after a successful end."""
         self.until.touch()
         output, _ = self.process.communicate(timeout=SECONDS)
         assert self.process.returncode == 0, self._output + output
@@ -77,7 +77,7 @@ class Script:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        # Its children too: they hold the pipe.
+        # Its children too, which hold the pipe.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.communicate()
@@ -100,7 +100,7 @@ class Server:
             line = self.process.stderr.readline()
             assert line, f"ended at once: {self.said}"
             self.said += line
-        # Whatever else it says, or it would stand still when the pipe is full.
+        # Reads the rest, or the process would block when the pipe is full.
         self._drain = threading.Thread(target=self._read, daemon=True)
         self._drain.start()
 
@@ -159,7 +159,7 @@ def connect(address: str) -> socket.socket:
 
 
 class _Connection:
-    """What the harness wants of its adapter process, made of a socket."""
+    """A socket in place of the harness's adapter process."""
 
     def __init__(self, client: socket.socket) -> None:
         self.socket = client
@@ -213,7 +213,7 @@ def attach(
     functions: list[dap_client.Json] | None = None,
     filters: list[str] | None = None,
 ) -> list[dap_client.Json]:
-    """From `initialize` to the attach's response, as VS Code does it; gives the breakpoints."""
+    """From `initialize` to the attach's response, as VS Code does it; returns the breakpoints."""
     session.initialize()
     attached = session.send("attach", arguments)
     body = session.request("setFunctionBreakpoints", {"breakpoints": functions or []})

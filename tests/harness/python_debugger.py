@@ -1,4 +1,4 @@
-"""debugpy, the debugger for Python in editors, as a client sees it."""
+"""A client of debugpy, the debugger for Python in editors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor that does again what a recorded one did, over the real socket with real gRPC."""
+"""An executor that replays a recording, over the real socket with real gRPC."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import grpc.aio
 from opstep_server import recording
 from opstep_server.wire import debug_pb2 as pb
 
-PATIENCE = 120.0 * float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))  # As patience.py has it.
+PATIENCE = 120.0 * float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))  # As in patience.py.
 
 
 class ReplayedExecutor:
-    """Says what was heard then, each time after it was told what it was told then."""
+    """Sends each recorded message once it has received the messages recorded before it."""
 
     def __init__(self, address: str, path: str, connection: int = 1) -> None:
         self._entries = [e for e in recording.read(path) if e.connection == connection]
@@ -26,7 +26,7 @@ class ReplayedExecutor:
         )()
 
     async def play(self) -> None:
-        """To the end of the recording; fails when it is told something else than then."""
+        """Plays to the end of the recording; fails when it receives a different message."""
         ids: dict[int, int] = {}
         for entry in self._entries:
             message = entry.message

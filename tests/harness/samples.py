@@ -1,10 +1,10 @@
 """The samples of the op registry as arrays, and its NumPy oracles.
 
 A sample is text such as `X=float32[2,3]{0.1,2} Y=[3] axis=1`: inputs with an optional dtype, shape
-and optional range of values, and attributes. An input without a dtype stands for each dtype that
-its slot takes. The range `{special}` means NaN, infinities, signed zeros and the like, `{rising:7}`
+and optional range of values, and attributes. An input without a dtype means each dtype that its
+slot takes. The range `{special}` means NaN, infinities, signed zeros and the like, `{rising:7}`
 numbers that begin with 0, do not fall and end with 7. A variadic input is given once for each
-variable. A size with `!` behind it is known in every test.
+variable. A size followed by `!` is known in every test.
 `name=wanted` asks for an optional output.
 """
 
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def is_narrow(self) -> bool:
-        """Of a dtype that kernels see as a wider one."""
+        """Whether kernels see its dtype as a wider one."""
         arrays = [array for arrays in self.inputs.values() for array in arrays]
         return any(a.dtype in _FLOATS_16 or a.dtype.name in _NARROW_INTS for a in arrays)
 
@@ -61,7 +61,7 @@ class Case:
         return replace(self, inputs=inputs)
 
     def expected(self, **replaced: list[np.ndarray]) -> list[np.ndarray]:
-        """What the oracle says, for the inputs or for others in their place.
+        """The oracle's outputs, for the inputs or for others in their place.
 
         16-bit floats are computed in float32 and rounded once, as kernels do.
         """
@@ -72,7 +72,7 @@ class Case:
             return case._oracle()
         (kind,) = kinds
         values = case.in_dtype(np.float32)._oracle()
-        # NumPy's own 16 bits tell which outputs follow the inputs' dtype.
+        # NumPy's result in 16 bits shows which outputs follow the inputs' dtype.
         likes = case.in_dtype(np.float16)._oracle()
         with np.errstate(over="ignore"):
             return [
@@ -99,7 +99,7 @@ class Case:
         ]
 
     def _made(self) -> Iterator[bool]:
-        """For each value of the oracle, whether the op gives it: optional ones when wanted."""
+        """For each value of the oracle, whether the op makes it: optional ones only when wanted."""
         for slot in self.schema["outputs"]:
             yield not slot["optional"] or slot["name"] in self.wanted
         while True:
@@ -111,7 +111,7 @@ def is_float(dtype: np.dtype) -> bool:
 
 
 def cases(schema: Schema) -> Iterator[Case]:
-    """All cases of an op: its samples, each with every dtype that it stands for."""
+    """All cases of an op: each of its samples with every dtype that it allows."""
     slots = {slot["name"]: slot for slot in schema["inputs"]}
     attrs = {attr["name"]: attr for attr in schema["attrs"]}
     for sample in schema["samples"]:
@@ -191,7 +191,7 @@ def _attr(schema: dict[str, Any], text: str, rng: np.random.Generator) -> Any:
 
 
 def _evaluate(source: str, names: dict[str, Any]) -> Any:
-    """Runs Python source and gives the value of its last line, which is an expression."""
+    """Runs Python source and returns the value of its last line, which is an expression."""
     body, last = _compiled(source)
     exec(body, names)
     return eval(last, names)

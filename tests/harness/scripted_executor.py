@@ -1,4 +1,4 @@
-"""An executor whose answers a test writes down: debug.proto over the real socket with real gRPC."""
+"""An executor whose answers a test sets: debug.proto over the real socket with real gRPC."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from opstep_server.connection import PROTOCOL
 from opstep_server.debugger import Debugger, Event
 from opstep_server.wire import debug_pb2 as pb
 
-PATIENCE = 120.0 * float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))  # As patience.py has it.
-# What gRPC raises for a write to a call that has ended, or ends meanwhile.
+PATIENCE = 120.0 * float(os.environ.get("OPSTEP_TEST_PATIENCE", "1"))  # As in patience.py.
+# Raised by gRPC for a write to a call that has ended, or ends meanwhile.
 ENDED = (asyncio.InvalidStateError, grpc.aio.AioRpcError)
 
 Answer = Callable[[pb.Command], dict[str, Any]]
@@ -36,7 +36,7 @@ class ScriptedExecutor:
         self.commands: list[pb.Command] = []
         self.heartbeats = 0
         self.silent = False
-        # By the command's kind; what is not named here is answered with Done.
+        # Answers by the command's kind; other commands get Done.
         self.answers: dict[str, Answer] = {}
 
     async def connect(self) -> pb.Welcome:
@@ -93,22 +93,22 @@ class ScriptedExecutor:
                     self.other(message)
 
     def other(self, message: pb.ToExecutor) -> None:
-        """What is no command."""
+        """Handles a message that is not a command."""
 
     async def _answer(self, command: pb.Command) -> None:
         kind = command.WhichOneof("command")
         answer = self.answers.get(kind, lambda _: {"done": pb.Done()})(command)
-        # A command may come when it has said goodbye: it reads on, but cannot answer.
+        # A command may come after the goodbye: it is read, but gets no answer.
         with contextlib.suppress(*ENDED):
             await self.send(reply=pb.Reply(command=command.id, **answer))
 
     def of(self, kind: str) -> list[Any]:
-        """All commands of a kind that came so far."""
+        """All commands of a kind so far."""
         return [getattr(c, kind) for c in self.commands if c.WhichOneof("command") == kind]
 
 
 class Session:
-    """A debugger with its events kept."""
+    """A debugger that keeps its events."""
 
     def __init__(self, debugger: Debugger, address: str) -> None:
         self.debugger = debugger
@@ -130,7 +130,7 @@ class Session:
         return executor
 
     async def wait_for(self, kind: type[Event], count: int = 1) -> Any:
-        """The count-th event of the kind so far, waited for when it is not there yet."""
+        """The count-th event of the kind; waits for it if needed."""
 
         async def wait() -> Any:
             while True:

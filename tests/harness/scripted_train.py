@@ -1,4 +1,4 @@
-"""A script for `opstep debug` that speaks as an executor with three ops would, without being one.
+"""A script for `opstep debug` that acts like an executor with three ops, without being one.
 
 Ops 1 and 3 are in the main block, op 2 is in the body of a `while`, which runs twice in each of two
 runs. Op 3 makes a NaN in the second run.
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# It is run as a script, too.
+# It also runs as a script.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness.markers import line_of
@@ -155,7 +155,7 @@ class Train(ScriptedExecutor):
         resumed = asyncio.create_task(self.resumed.wait())
         await asyncio.wait([resumed, self._reader], return_when=asyncio.FIRST_COMPLETED)
         if not resumed.done():
-            sys.exit("the debugger is gone")  # Nobody would ever end us.
+            sys.exit("the debugger is gone")  # Nobody else would end us.
 
 
 def hits(b: pb.Breakpoint, op: pb.OpInfo) -> bool:

@@ -1,4 +1,4 @@
-"""A hub at a real socket, and guests of it whose debugger is the test."""
+"""A hub at a real socket, and its guests, with the test as their debugger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def shared(path: Any) -> AsyncIterator[tuple[Hub, str]]:
 
 
 class Stream:
-    """A guest's, whose debugger is the test."""
+    """A guest's stream, with the test as its debugger."""
 
     def __init__(self, guests: Guests, name: str = "a guest") -> None:
         self.told: list[pb.FromExecutor] = []
@@ -51,7 +51,7 @@ class Stream:
         return [getattr(m, kind) for m in self.told if m.WhichOneof("message") == kind]
 
     async def welcome(self, *patterns: str) -> None:
-        """Comes in, with breakpoints numbered from 1."""
+        """Connects, with breakpoints numbered from 1."""
         await until_async(lambda: self.of("hello"))
         wanted = [pb.Breakpoint(id=id, pattern=p) for id, p in enumerate(patterns, 1)]
         self.say(welcome=pb.Welcome(breakpoints=pb.SetBreakpoints(breakpoints=wanted)))

@@ -78,7 +78,7 @@ def batch(
 
 
 def sink(kind: str, path: Path, **settings: object) -> Sink:
-    """As the settings make it, with the defaults of the kind; not opened yet."""
+    """A sink as the settings make it, with the defaults of the kind; not opened yet."""
     found = kinds.load(kind)
     complete = {key.name: key.default for key in found.keys}
     assert set(settings) <= set(complete)
@@ -97,7 +97,7 @@ def opened(kind: str, path: Path, **settings: object) -> Iterator[Sink]:
 
 @contextlib.contextmanager
 def no_room(size: int = 0) -> Iterator[None]:
-    """No file of this process may grow beyond that size, as on a disk that is full."""
+    """Limits all files of this process to that size, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -108,7 +108,7 @@ def no_room(size: int = 0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Root writes wherever it likes, but not where a file system says no."""
+    """A read-only file system, on which even root cannot write."""
     if os.geteuid() == 0:
         if subprocess.run(["mount", "--bind", folder, folder], capture_output=True).returncode:
             pytest.skip("root may not mount here")

@@ -60,7 +60,7 @@ def run(
     name: str = "taps/tapped.py",
     **environment: str,
 ) -> tuple[str, str]:
-    """What the script wrote; the server has all that it logged.
+    """The script's output; the server has all that it logged.
 
     With `during` the script goes on until that is over.
     """

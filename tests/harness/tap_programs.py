@@ -1,4 +1,4 @@
-"""Programs with taps for tests: what they are, and what was written of them."""
+"""Programs with taps for tests, and their written records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAPPED = PROGRAMS / "taps" / "tapped.py"
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """All that were written there; the last line may be under way."""
+    """All records that were written there; the last line may be incomplete."""
     found = []
     for name in sorted(folder.glob("records-*.jsonl")):
         whole, _, _ = name.read_text().rpartition("\n")
@@ -33,12 +33,12 @@ def counts(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def adds_up(one: dict[str, int]) -> bool:
-    """Everything that was produced is somewhere."""
+    """Checks that every produced record is counted somewhere."""
     return one["produced"] == sum(number for name, number in one.items() if name != "produced")
 
 
 class Command:
-    """`opstep WORDS`, with all that it says."""
+    """`opstep WORDS`, with all its output."""
 
     def __init__(self, *words: str, cwd: Path, **env: str) -> None:
         self.process = subprocess.Popen(
@@ -62,7 +62,7 @@ class Command:
         assert wait_until(lambda: text in self.output), f"never said {text!r}: {self.output}"
 
     def end(self, number: signal.Signals = signal.SIGINT) -> str:
-        """All it said, after it ended well by that signal."""
+        """All its output, after a successful end by that signal."""
         self.process.send_signal(number)
         return self.finish()
 
@@ -81,7 +81,7 @@ class Command:
 
 
 def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """To its end; with what it said."""
+    """Runs to the end; returns the output."""
     command = [sys.executable, *words]
     env = {**os.environ, **env}
     return subprocess.run(

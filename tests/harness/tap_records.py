@@ -28,7 +28,7 @@ def source(number: int = 1, tap: str = "u", name: str = "convs", **fields: Any) 
 
 
 def records(batch: int, sources: Sequence[int], **fields: Any) -> pb.TapRecords:
-    """As many as there are sources, with steps from 0 and statistics."""
+    """A record for each source, with steps from 0 and statistics."""
     length = len(sources)
     columns: dict[str, Any] = {name: [0] * length for name in ("nan", "inf", "zeros")}
     columns.update({name: [i + 0.5 for i in range(length)] for name in FLOATS})

@@ -1,4 +1,4 @@
-"""A bare server for taps: sets them, collects what comes, answers batches as it is told to."""
+"""A bare server for taps: sets them, collects records, answers batches as the test says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opstep_server.connection import Connection
 from opstep_server.transport import Server
 from opstep_server.wire import debug_pb2 as pb
 
-# What is done with a batch: its losses by source, or None when it is never answered.
+# The answer to a batch: its losses by source, or None for no answer.
 Answer = Callable[[pb.TapRecords], dict[int, int] | None]
 
 

@@ -1,4 +1,4 @@
-"""A person at a real terminal: types, and sees what a terminal shows of what comes back."""
+"""A user at a real terminal: types, and sees the screen that the terminal shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pyte
 from harness.patience import SECONDS
 
 HERE = Path(__file__).parent
-# Ctrl-C becomes a signal only for those whose controlling terminal it is.
+# Ctrl-C becomes a signal only for processes with this controlling terminal.
 START = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -45,10 +45,10 @@ class Terminal:
         self.process = process
         self._descriptor = descriptor
         self._pending = ""
-        # All that came.
+        # All output.
         self.raw = ""
         self.screen = pyte.Screen(*size)
-        # What a terminal answers when it is asked, for instance where its cursor is.
+        # A terminal's answers to queries, for instance for the position of its cursor.
         self.screen.write_process_input = self.type
         self._stream = pyte.Stream(self.screen)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -71,7 +71,7 @@ class Terminal:
         self._descriptor = -1
 
     def expect(self, pattern: str, seconds: float = SECONDS) -> str:
-        """Reads until the pattern came, colours and cursor movements taken out.
+        """Reads until the pattern came, without colours and cursor movements.
 
         Where a line wraps depends on names of folders and numbers of processes: a space in the
         pattern is any white space.
@@ -97,7 +97,7 @@ class Terminal:
         self._until(lambda: wanted.search(self.text) is None, f"not {pattern}", seconds)
 
     def receives(self, codes: str, times: int = 1) -> None:
-        """Reads until the terminal was sent that, so many times from the beginning."""
+        """Reads until the terminal has got that this many times since the beginning."""
         self._until(lambda: self.raw.count(codes) >= times, codes, SECONDS)
 
     @property
@@ -105,19 +105,19 @@ class Terminal:
         return "\n".join(row.rstrip() for row in self.screen.display)
 
     def row(self, pattern: str) -> str:
-        """The one row of the screen where it is."""
+        """The only row of the screen with the text."""
         (row,) = [row for row in self.text.splitlines() if re.search(pattern, row)]
         return row
 
     def style(self, text: str) -> pyte.screens.Char:
-        """How the text's first letter looks on the screen."""
+        """The style of the text's first letter on the screen."""
         for y, row in enumerate(self.screen.display):
             if text in row:
                 return self.screen.buffer[y][row.index(text)]
         raise AssertionError(f"no {text!r} in\n{self.text}")
 
     def wait(self, seconds: float = SECONDS) -> int:
-        """Until the process has ended and all it wrote was read; its exit code."""
+        """Waits until the process has ended and all its output was read; returns its exit code."""
         self._until(lambda: self.process.poll() is not None, "the end", seconds)
         while self._read():
             pass

@@ -1,4 +1,4 @@
-"""Programs that train by themselves, and the command that runs them."""
+"""Programs that contain their training loop, and the command that runs them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def network(x: Variable, y: Variable) -> Variable:
     return layers.mean(layers.square_error_cost(layers.fc(hidden, size=1), y))
 
 
-# More than any machine gets through: such a program trains until it is interrupted.
+# More than any machine can run: such a program trains until it is interrupted.
 ENDLESS = 100_000_000
 
 
@@ -102,7 +102,7 @@ def same(a: Path, b: Path) -> bool:
 
 
 class Running:
-    """The command, until it is interrupted after some iterations."""
+    """Runs the command and interrupts it after some iterations."""
 
     def __init__(self, folder: Path, *args: object) -> None:
         words = [*OPSTEP, *map(str, args)]

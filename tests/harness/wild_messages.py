@@ -1,4 +1,4 @@
-"""Wild messages: random ones of a protobuf type, and their bytes with some of them changed."""
+"""Wild messages: random messages of a protobuf type, and their bytes with random changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 M = TypeVar("M", bound=Message)
 
-# Texts that mean something somewhere, and some that mean harm.
+# Texts that have a meaning somewhere, and harmful ones.
 TEXTS = (
     "", "*", "x", "matmul", "grad:*", "fc_0.out", "main", "var", "max", "step", "shape",
     "[", "../../etc/passwd", "%s%n", "\x00", "é" * 40, "a" * 5000, "__class__", "?" * 60,
@@ -26,13 +26,13 @@ class Wild:
         self._random = random.Random(seed)
 
     def message(self, kind: type[M], depth: int = 6) -> M:
-        """A legal message with chance in all its fields."""
+        """A valid message with random fields."""
         made = kind()
         self._fill(made, depth)
         return made
 
     def changed(self, data: bytes) -> bytes:
-        """The bytes with some of them changed, taken away, doubled or put elsewhere."""
+        """The bytes with some of them changed, removed, doubled or moved."""
         choose, wild = self._random, bytearray(data)
         for _ in range(choose.choice((1, 1, 1, 2, 3, 8))):
             at = choose.randrange(len(wild) + 1)
@@ -51,8 +51,8 @@ class Wild:
         return bytes(wild)
 
     def stream(self, kind: type[M]) -> Iterator[tuple[bytes, M | None]]:
-        """Wild bytes without end, and what they mean if they can be read."""
-        # To change one is faster than to make one.
+        """Endless wild bytes, each with its message if it can be parsed."""
+        # Changing a message is faster than making one.
         stock = [self.message(kind).SerializeToString() for _ in range(STOCK)]
         while True:
             data = self._random.choice(stock)

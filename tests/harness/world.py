@@ -1,4 +1,4 @@
-"""A world for one test: two programs that are being built, a scope and an executor."""
+"""The setting of one test: two programs under construction, a scope and an executor."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_hit_conditions(text: str, op: H.Op, count: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "5 5", "=5", "=> 5", "-1", "1.5", "5 %", "٣"])
 def test_what_is_no_hit_condition(text: str) -> None:
-    with pytest.raises(DebuggerError, match="is no hit condition: write a number"):
+    with pytest.raises(DebuggerError, match="is not a hit condition: write a number"):
         hit_conditions.parse(text)
 
 
@@ -89,8 +89,8 @@ def test_a_colon_in_brackets_or_quotes_and_formats_that_do_not_fit() -> None:
         ("a } b", "there is no { before the } at column 3: write }}"),
         ("a {x", "the { at column 3 is never closed: write {{ for a brace"),
         ("{}", "there is no expression in the braces at column 1"),
-        ("{x:zz}", "'zz' is no format: write one as in an f-string, such as .3f"),
-        ("{x:999999999}", "'999999999' is no format"),
+        ("{x:zz}", "'zz' is not a format: write one as in an f-string, such as .3f"),
+        ("{x:999999999}", "'999999999' is not a format"),
         ("{maxx(x)}", "maxx"),
         ("x" * 5000, "the log message is longer than 4000 characters"),
     ],
@@ -136,7 +136,7 @@ def test_all_of_it_goes_over_the_wire_and_comes_back_as_text() -> None:
             ]
             assert told[0].thread is None
             assert states[0].hits == 2
-            with pytest.raises(DebuggerError, match="is no hit condition"):
+            with pytest.raises(DebuggerError, match="is not a hit condition"):
                 await s.debugger.update_breakpoint(states[0].id, hit_condition="x")
             await s.debugger.update_breakpoint(states[0].id, hit_condition=None, log_message="y")
             log = executor.of("set_breakpoints")[-1].breakpoints[0]
@@ -166,7 +166,7 @@ def test_filters_that_cannot_be_used_are_told_here_and_there() -> None:
             assert problems[1].startswith("the condition cannot be used: ")
             assert problems[2] == "no such name"
             assert problems[3] == "a limit belongs to overflow, not to error"
-            assert problems[4] == "nan is no limit: write a number above 0, such as 65504"
+            assert problems[4] == "nan is not a limit: write a number above 0, such as 65504"
             overflow, inf = executor.of("set_fault_filters")[-1].filters
             assert (overflow.kind, overflow.ops, overflow.limit) == (
                 pb.FAULT_OVERFLOW,

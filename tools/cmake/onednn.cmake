@@ -1,7 +1,7 @@
 # oneDNN from the PyPI package, as the imported target opstep::dnnl.
 #
 # The library is copied under its own SONAME: another oneDNN in the same process (paddle has one)
-# would otherwise be taken for ours, or ours for theirs, whichever loads first.
+# would otherwise replace ours, or ours would replace theirs, depending on which loads first.
 execute_process(
   COMMAND ${OPSTEP_TOOLS_PYTHON} -c [[
 import importlib.metadata as m

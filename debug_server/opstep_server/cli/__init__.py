@@ -1,1 +1,1 @@
-"""The terminal's face of the debugger."""
+"""The debugger in the terminal."""

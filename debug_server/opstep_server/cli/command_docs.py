@@ -17,7 +17,7 @@ def markdown() -> str:
         "",
         "An unambiguous beginning of a command's name is enough (`cont`).",
         "An empty line repeats a step. Single letters mean what they mean in pdb.",
-        "Anything that is no command is an expression, whose value is shown, or an assignment",
+        "Anything that is not a command is an expression, whose value is shown, or an assignment",
         "(`w *= 0`); `!` before it says so of a variable that has the name of a command (`!w`).",
         "",
     ]
@@ -53,7 +53,7 @@ def markdown() -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Indented lines are a block of code."""
+    """The text as Markdown; indented lines become a block of code."""
     lines: list[str] = []
     inside = False
     for line in text.splitlines():

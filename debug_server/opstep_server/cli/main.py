@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Until a session takes care of it Ctrl-C ends us like any program, without a traceback;
-        # which is why everything else is imported below here.
+        # Until a session handles it, Ctrl-C ends us like any program, without a traceback.
+        # Therefore everything else is imported below.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from opstep_server.cli.app import subcommands
 

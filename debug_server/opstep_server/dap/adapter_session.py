@@ -43,13 +43,13 @@ from opstep_server.dap.variables import Variables
 from opstep_server.debugger import Debugger, DebuggerError
 from opstep_server.expr import ExprError
 
-# An ordered request that an executor does not answer must not block those behind it for ever.
+# An ordered request without an answer must not block the requests behind it for ever.
 ORDERED_SECONDS = 10.0
 
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A request on its way to its one response."""
+    """A request that waits for its one response."""
 
     seq: int
     command: str
@@ -63,8 +63,8 @@ class Pending:
 
 
 class AdapterSession:
-    """Everything runs on one event loop: whoever reads calls `feed`, which starts requests in their
-    order; each request that waits for something has a task. Only `serve` ends them."""
+    """Everything runs on one event loop: the reader calls `feed`, which starts requests in their
+    order; each request that waits for something has a task. Only `serve` ends the tasks."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class AdapterSession:
         self.memory = MemoryRequests(self)
         self.statistics = StatisticsRequests(self)
         self._progress = Progress(self)
-        # Whoever has handlers, `<command>_request`.
+        # The objects with handlers, `<command>_request`.
         groups: list[object] = [
             self.lifecycle,
             self.attach,
@@ -114,30 +114,30 @@ class AdapterSession:
         ]
         self._handlers = request_rules.handlers(groups)
         self._queue: deque[Pending] = deque()
-        # The ordered request under way: those in the queue wait for it.
+        # The ordered request under way; the queue waits for it.
         self._ordered: Pending | None = None
         self._starting = False
         self._watch: asyncio.TimerHandle | None = None
         self._pending: dict[int, Pending] = {}
-        # Done when the client leaves or vanishes: with the sentence why, or None.
+        # Done when the client leaves or vanishes; its result is the reason, or None.
         self._gone: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.events = EventTranslator(self)
         self._unsubscribe = self.debugger.subscribe(self.events)
 
     @property
     def all_stopped(self) -> bool:
-        """No thread that the client knows of is running."""
+        """Whether every thread that the client knows is stopped."""
         return all(thread.id in self.stops for thread in self.debugger.threads)
 
     def capabilities(self) -> types.Capabilities:
         return request_rules.capabilities(self._handlers)
 
     async def ask(self, command: str, arguments: Mapping[str, object]) -> Json:
-        """What the client answers to a request of ours; RequestError when it cannot do it."""
+        """Sends a request to the client and returns its answer; RequestError when it fails."""
         return await self._reverse.ask(command, arguments)
 
     async def serve(self) -> str | None:
-        """Until the client disconnects or vanishes; the sentence that ended it, if one did."""
+        """Serves until the client disconnects or vanishes; returns the reason, if there is one."""
         try:
             problem = await self._gone
             if problem:
@@ -153,14 +153,14 @@ class AdapterSession:
             self.outbox.close()
 
     def leave(self, problem: str | None = None) -> None:
-        """As if the client had vanished."""
+        """Ends the session as if the client had vanished."""
         if not self._gone.done():
             self._gone.set_result(problem)
 
     # ---- requests: in ----------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """What came from the client."""
+        """Takes bytes from the client."""
         if self._gone.done():
             return
         try:
@@ -180,7 +180,7 @@ class AdapterSession:
             self.outbox.failure(problem.seq, problem.command, sentence, sentence)
 
     def end(self) -> None:
-        """Nothing more comes from the client."""
+        """The client's stream has ended."""
         try:
             self._decoder.end()
         except FramingError as error:
@@ -189,7 +189,7 @@ class AdapterSession:
             self.leave()
 
     def accept(self, message: Json) -> None:
-        """One message of the client's."""
+        """Takes one message from the client."""
         if self.attach.passes_on(message):
             return
         if message.get("type") == "response":
@@ -197,7 +197,7 @@ class AdapterSession:
             return
         seq, command = message.get("seq"), message.get("command")
         if not isinstance(seq, int) or message.get("type") != "request":
-            self.outbox.output("important", "opstep: a message is no numbered request\n")
+            self.outbox.output("important", "opstep: a message is not a numbered request\n")
             return
         if not isinstance(command, str):
             self.outbox.failure(seq, "", "no command", "a request must name its command")
@@ -224,11 +224,11 @@ class AdapterSession:
 
     def _start_queued(self) -> None:
         if self._starting:
-            return  # A request that ended at once: the loop below goes on.
+            return  # Called for a request that ended at once: the loop below goes on.
         self._starting = True
         while self._queue and self._ordered is None:
             pending = self._queue.popleft()
-            if not pending.answered:  # Or it was cancelled while it waited.
+            if not pending.answered:  # It may have been cancelled while it waited.
                 self._start(pending)
         self._starting = False
 
@@ -247,7 +247,7 @@ class AdapterSession:
             self._watch_ordered()
 
     def _watch_ordered(self) -> None:
-        """One clock for all: most of them are over long before it looks at them."""
+        """One timer for all ordered requests: most end long before it fires."""
         loop = asyncio.get_running_loop()
         self._watch = None
         if self._ordered is None:
@@ -320,7 +320,7 @@ class AdapterSession:
                 pending.task.cancel()
 
     def cancel_pending(self) -> None:
-        """All but the request that ends the session."""
+        """Cancels all requests but the one that ends the session."""
         self._cancel(p for p in self._pending.values() if p.command != "disconnect")
 
     def cancel_commands(self, *commands: str) -> None:
@@ -333,7 +333,7 @@ class AdapterSession:
         pending = self._pending.get(seq) if seq is not None else None
         if progress is not None:
             pending = self._progress.find(progress)
-        # One that is over, or that changes something, is left alone: its response says so.
+        # A request that is over, or that changes something, is not cancelled; its response says so.
         if pending is not None and pending.rule.run is Run.INSPECTION:
             self._cancel(iter([pending]))
         return {}

@@ -1,4 +1,4 @@
-"""The client's breakpoints: what it asked for, and what it was told of each."""
+"""The client's breakpoints: those it asked for, and the last report on each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from opstep_server.debugger import (
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# One asked-for breakpoint: what to set, or why it cannot be.
+# A breakpoint that the client asked for, or why it cannot be set.
 Wanted = BreakpointSpec | str
 
-# The protocol's words for what stopped a thread.
+# The protocol's reasons of a stop.
 _REASONS = {
     SourceWhere: "breakpoint",
     ListingWhere: "breakpoint",
@@ -34,21 +34,21 @@ _REASONS = {
 
 
 class ClientBreakpoints:
-    """Remembers what the client asked for, because how to set it is said later, by `launch`."""
+    """Remembers the client's breakpoints, because `launch` says only later how to set them."""
 
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
         self._wanted: dict[str, list[Wanted]] = {}
         self._gradients = False
         self._off = False
-        # What the client was told last of each, so that it hears of changes only.
+        # The last report on each, so that the client gets changes only.
         self._told: dict[int, types.Breakpoint] = {}
         self._reasons: dict[int, str] = {}
-        # By the debugger's id, what the client calls a breakpoint that had to be set anew.
+        # By the debugger's id, the client's id of a breakpoint that was set again.
         self._client_ids: dict[int, int] = {}
 
     async def configure(self, *, gradients: bool, off: bool) -> None:
-        """Takes over what `launch` says of all breakpoints."""
+        """Applies the options of `launch` to all breakpoints."""
         if (gradients, off) == (self._gradients, self._off):
             return
         self._gradients, self._off = gradients, off
@@ -67,7 +67,7 @@ class ClientBreakpoints:
         return self._gradients
 
     async def replace(self, owner: str, wanted: list[Wanted]) -> list[types.Breakpoint]:
-        """Makes these all that the owner has; what the client is told of each."""
+        """Replaces all breakpoints of the owner; returns the report on each for the client."""
         self._wanted[owner] = wanted
         specs = [entry for entry in wanted if isinstance(entry, BreakpointSpec)]
         if self._off:
@@ -82,13 +82,13 @@ class ClientBreakpoints:
                 answer.append({"verified": False, "message": entry})
         return answer
 
-    # ---- what became of them ---------------------------------------------------------------------
+    # ---- reports ---------------------------------------------------------------------------------
 
     def client_id(self, id: int) -> int:
         return self._client_ids.get(id, id)
 
     def reason(self, ids: Iterable[int]) -> str:
-        """Why a thread stopped that hit these: a line of the user's comes before all others."""
+        """The reason of a stop at these breakpoints; one on a source line comes first."""
         reasons = [self._reasons.get(id, "breakpoint") for id in ids]
         return "breakpoint" if not reasons or "breakpoint" in reasons else reasons[0]
 

@@ -1,9 +1,9 @@
 """Run to Cursor on a line that makes no op: refused with a sentence, not run to the end.
 
-The protocol has no request for it: an editor adds a plain breakpoint on the line, and continues. So
-does a person who adds one, and then goes on; what such a person asks for in between tells them
-apart. A `continue` that directly follows one new line on which no op was made is refused, once for
-as long as the line has its breakpoint.
+The protocol has no request for it: an editor adds a plain breakpoint on the line, and continues. A
+person may do the same by hand, but causes other requests in between. A `continue` that directly
+follows one new line on which no op was made is refused, once for as long as the line has its
+breakpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CursorLine:
     def __init__(self) -> None:
         # By file, the lines that have a breakpoint.
         self._lines: dict[str, set[int]] = {}
-        # The new line, and why it cannot be run to.
+        # The new line, and why it is no target of Run to Cursor.
         self._place: tuple[str, int] | None = None
         self._refusal = ""
 
@@ -57,7 +57,7 @@ class CursorLine:
             return
         (line,) = added
         message = now[line].get("message", "")
-        # "no op was made on train.py:9 yet": one may still come.
+        # "no op was made on train.py:9 yet": an op may still come.
         if (
             not now[line]["verified"]
             and message.startswith("no op was made")
@@ -71,14 +71,14 @@ class CursorLine:
             )
 
     def saw(self, command: str, arguments: object) -> None:
-        """A request is dealt with: does it show that somebody has looked around?"""
+        """Takes a request: one that a person caused ends the wait for `continue`."""
         hover = isinstance(arguments, Mapping) and arguments.get("context") == "hover"
         view = command.startswith("opstep") and command != "opstepResume"
         if command not in _BY_ITSELF and not hover and not view:
             self._forget()
 
     def check_continue(self) -> None:
-        """Raises when the run was to stop at such a line."""
+        """Raises when the editor wants to run to a line without ops."""
         refusal = self._refusal
         self._forget()
         if refusal:

@@ -26,7 +26,7 @@ from opstep_server.wire import debug_pb2 as pb
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# The protocol's reason, and what the client shows of it.
+# The protocol's reason, and the text that the client shows.
 _REASONS = {
     pb.STOP_STEP: ("step", "Paused after step"),
     pb.STOP_PAUSE: ("pause", "Paused"),
@@ -43,7 +43,7 @@ _OF_THREADS = (StoppedEvent, ContinuedEvent, ThreadStarted, ThreadEnded)
 class EventTranslator:
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
-        # By log point, messages that the client was spared since it was last told how many.
+        # By log point, messages that were dropped since the last report of drops.
         self._dropped: Counter[int] = Counter()
         # A table, not a match: a step goes through here twice.
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -65,14 +65,14 @@ class EventTranslator:
         if handler is None:
             return
         if isinstance(event, _OF_THREADS) and self._session.lifecycle.leaving:
-            # A client that hears of a thread asks for all threads (Emacs), and we are about to end.
+            # Emacs answers a thread event with a request for all threads, but we are about to end.
             self._session.stops.leave(event.thread.id)
             return
         handler(event)
 
     def _continued(self, event: ContinuedEvent) -> None:
         session, thread = self._session, event.thread
-        # What the client itself asked for has left its stop already.
+        # A resume that the client asked for has left the stop already.
         if thread.id in session.stops:
             session.stops.leave(thread.id)
             body = {"threadId": thread.id, "allThreadsContinued": False}
@@ -128,7 +128,7 @@ class EventTranslator:
         self._log_line(event.text, event.breakpoint)
 
     def tell_dropped(self) -> None:
-        """At the latest when the process or the session ends, also to a client that is behind."""
+        """Reports drops, at the latest when the process or session ends, even to a slow client."""
         dropped, self._dropped = self._dropped, Counter()
         for breakpoint, lost in dropped.items():
             what = "message was" if lost == 1 else "messages were"
@@ -136,7 +136,7 @@ class EventTranslator:
             self._log_line(f"{lost} log {what} dropped: {slow}", breakpoint)
 
     def _log_line(self, text: str, breakpoint: int) -> None:
-        """Beside the line of its log point."""
+        """Sends output with the source line of its log point."""
         body: types.OutputEventBody = {"category": "console", "output": f"{text}\n"}
         told = self._session.breakpoints.told(breakpoint)
         if told is not None and "source" in told:
@@ -162,7 +162,7 @@ class EventTranslator:
         }
         if stopped.message:
             body["text"] = stopped.message
-        # Those of other users mean nothing to this client.
+        # The client does not know breakpoints of other users.
         hit = stopped.breakpoints and [id for id in stopped.breakpoints if breakpoints.told(id)]
         if hit:
             body["hitBreakpointIds"] = [breakpoints.client_id(id) for id in hit]

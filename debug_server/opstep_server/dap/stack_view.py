@@ -40,7 +40,7 @@ def frame_title(frame: pb.StackFrame) -> str:
 
 
 def creation_stack(op: pb.OpInfo) -> str:
-    """As Python prints a traceback: the innermost line last."""
+    """The stack as in a Python traceback: the innermost line last."""
     lines = (f'  File "{at.file}", line {at.line}, in {at.function}' for at in reversed(op.stack))
     return "\n".join(lines)
 
@@ -50,7 +50,7 @@ class StackView:
         self._session = session
 
     def frames(self, stop: Stop) -> list[types.StackFrame]:
-        """Made once for each stop, from what came with it: no round trip."""
+        """The frames, made once for each stop without a round trip."""
         if not stop.frames:
             in_python = False
             for index, frame in enumerate(stop.stopped.frames):
@@ -96,7 +96,7 @@ class StackView:
         return shown
 
     def _place(self, stop: Stop, frame: pb.StackFrame) -> tuple[types.Source | None, int]:
-        """The user's line; the listing for an op that has none that can be shown."""
+        """The user's line; the listing for an op without a line that can be shown."""
         file, line = frame.file, frame.line
         if not file and frame.op.stack:
             file, line = frame.op.stack[0].file, frame.op.stack[0].line

@@ -24,7 +24,7 @@ class Stop:
     stopped: pb.Stopped
     # The stack as the client sees it, made at its first request.
     frames: list[types.StackFrame] = field(default_factory=list)
-    # By frame, names of the program's variables that mean something else in its Python code.
+    # By frame, names of program variables that mean something else in the Python code.
     taken: dict[int, frozenset[str]] = field(default_factory=dict)
 
 
@@ -41,10 +41,10 @@ class FrameRef:
 
 @dataclass(frozen=True)
 class Child:
-    """What a row of a scope stands for."""
+    """The meaning of a row of a scope."""
 
     expr: pb.Expr
-    # As a person would type it.
+    # As a user would type it.
     text: str
     # Empty for an attribute.
     variable: str
@@ -55,23 +55,23 @@ class ScopeRef:
     stop: Stop
     frame: int
     scope: pb.ScopeKind
-    # By the name that the client was given.
+    # By the name that the client knows.
     children: dict[str, Child] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TensorRef:
-    """A tensor whose elements are asked for by evaluating `expr` again."""
+    """A tensor whose elements come by evaluating `expr` again."""
 
     stop: Stop
     frame: int
     expr: pb.Expr
-    # The expression as a person would type it; empty when it cannot be typed.
+    # The expression as a user would type it; empty when it cannot be typed.
     text: str
     length: int
-    # Of a ragged one, whose children are its sequences: the variable that says where they begin.
+    # Of a ragged tensor, whose children are its sequences: the variable with their starts.
     offsets: str = ""
-    # The sequences that were shown, by the name that the client was given.
+    # The sequences that were shown, by the name that the client knows.
     parts: dict[str, Child] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ class ListRef:
 
 @dataclass(frozen=True)
 class MemoryRef:
-    """The bytes of what `expr` is in the frame."""
+    """The bytes of the value of `expr` in the frame."""
 
     stop: Stop
     frame: int
@@ -136,7 +136,7 @@ class Stops:
             raise NotStopped(self.why_not())
 
     def why_not(self) -> str:
-        """What a person is told who wants to look at something while nothing stands."""
+        """The error for an inspection while no thread is stopped."""
         if self._debugger.threads:
             return "the program is running: pause it first"
         return "no program is at a stop: set a breakpoint, or pause a program that runs"
@@ -158,26 +158,26 @@ class Stops:
         ref = self.variables.get(handle)
         if ref is None:
             raise RequestError(
-                "these values belong to an earlier stop, or are kept no longer: look at them again"
+                "these values belong to an earlier stop, or are no longer kept: look at them again"
             )
         return ref
 
-    # ---- references to bytes: addresses, far enough from each other ------------------------------
+    # ---- references to bytes: addresses, far enough apart ----------------------------------------
 
     def remember(self, ref: MemoryRef, passing: bool = False) -> str:
         handle = self._memory.add(ref.stop.thread.id, ref, passing)
         return f"{handle << _MEMORY_BITS:#x}"
 
     def remembered(self, reference: str) -> tuple[int, MemoryRef]:
-        """The address of its first byte, and what lies there."""
+        """The address of the tensor's first byte, and the tensor."""
         try:
             address = int(reference, 16)
         except ValueError:
-            raise RequestError(f"'{reference}' is no reference to a tensor's bytes") from None
+            raise RequestError(f"'{reference}' is not a reference to a tensor's bytes") from None
         ref = self._memory.get(address >> _MEMORY_BITS)
         if ref is None or address % (1 << _MEMORY_BITS):
             raise RequestError(
-                "these bytes belong to an earlier stop, or are kept no longer: open them again"
+                "these bytes belong to an earlier stop, or are no longer kept: open them again"
             )
         return address, ref
 

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 # A variable's name that the expression language reads as that name.
 _TYPABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-# What can be indexed without brackets around it.
+# Texts that can be indexed without parentheses around them.
 _POSTFIX = re.compile(r"[\w.]+(\[[^][]*\]|\([^()]*\))*")
 
 
 def typed_name(variable: str, taken: Collection[str] = ()) -> str:
-    """How the variable is written in an expression; `taken`: see `taken_names`."""
+    """The variable as text of an expression; `taken`: see `taken_names`."""
     typable = _TYPABLE.fullmatch(variable) and variable not in taken
     return variable if typable else f'var("{variable}")'
 
 
 def taken_names(names: pb.Names) -> frozenset[str]:
-    """What the Python code of a frame calls another variable than the program does."""
+    """Names that mean another variable in a frame's Python code than in the program."""
     return frozenset(each.name for each in names.python if each.variable != each.name)
 
 
@@ -53,7 +53,7 @@ class Variables:
     def named(
         self, ref: ScopeRef, entry: pb.NamedValue, hex: bool, taken: Collection[str]
     ) -> types.Variable:
-        """A row of a scope; from then on the scope knows what it stands for."""
+        """A row of a scope; the scope remembers its meaning."""
         name, variable = entry.name, entry.variable
         child = Child(pb.Expr(name=name), name, "")
         if variable:
@@ -81,7 +81,7 @@ class Variables:
     def sequence(
         self, ref: TensorRef, position: int, child: Child, value: pb.Value, hex: bool
     ) -> types.Variable:
-        """A sequence of a ragged variable; from then on `ref` knows which rows it is."""
+        """A sequence of a ragged variable; `ref` remembers its rows."""
         name = f"[{position}]"
         ref.parts[name] = child
         shown = self.value(ref.stop, ref.frame, value, child.expr, child.text, hex=hex)
@@ -99,9 +99,9 @@ class Variables:
         dtype: program_pb2.DataType | None = None,
         passing: bool = False,
     ) -> types.Variable:
-        """What a variable, an evaluation's result and a new value have in common.
+        """The common fields of a variable, an evaluation's result and a new value.
 
-        What is passing belongs to no row of the client's, and is kept for a while only.
+        A `passing` value belongs to no row of the client's and is kept for a while only.
         """
         kind = value.WhichOneof("kind")
         if hex and dtype is None:

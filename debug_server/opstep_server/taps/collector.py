@@ -1,4 +1,4 @@
-"""A debug server whose user is a file of taps: processes dial it, records go to its sinks."""
+"""A debug server that is set up by a file of taps: processes dial it, records go to its sinks."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from opstep_server.taps.watched_file import LOOK_SECONDS, WatchedFile
 
 
 def server_of(path: str, settings: Settings) -> Settings:
-    """It is the same server whenever it is the same file."""
+    """The settings with a server name that stays the same for the same file."""
     server = settings.server or f"{socket.gethostname()}:{os.path.realpath(path)}"
     return replace(settings, server=server)
 
 
 class Collector:
-    """Task: one, which looks at the file and writes counts, until `close`."""
+    """One task checks the file and writes counts until `close`."""
 
     def __init__(self, path: str | None, tell: Callable[[str], None]) -> None:
-        """Raises ConfigError when the file is wrong; without one, programs say what they want."""
+        """Raises ConfigError when the file is wrong; without a file, programs ask for taps."""
         self._path = path
         self._tell = tell
         self._file = WatchedFile(path, tell) if path else None
         self._hub = Hub()
         self._reports = TapReports(tell)
         self._debugger = Debugger(self._hub, present=False)
-        # Where counts go though the sink may be gone by then, with the tap of a program.
+        # Directories that get the last counts, even if a program's tap and its sink are gone.
         self._last: set[str] = set()
         self._debugger.subscribe(self._take)
         self._debugger.replay()
@@ -51,10 +51,10 @@ class Collector:
         return address
 
     async def close(self) -> None:
-        """Sinks get what there is, as far as that takes no longer than their patience."""
+        """Gives the remaining records to the sinks, within their time limit."""
         if self._watching is not None:
             self._watching.cancel()
-        # Not by leaving: the taps stay in the processes, for when it comes again.
+        # Without leaving the hub: the taps stay in the processes until the collector returns.
         await self._debugger.close_taps()
         await self._hub.close()
         await self._reports.write_last(sorted({*self._last, *self._directories}))
@@ -91,6 +91,6 @@ class Collector:
 
     @property
     def _directories(self) -> list[str]:
-        """Those that get counts."""
+        """The directories that get counts."""
         sinks = [each for each in self._debugger.sinks if each.kind == "jsonl"]
         return [each.path for each in sinks if each.path != "-"]

@@ -1,6 +1,6 @@
-"""`taps.toml`, what a program asks for, and options of a command: checked, to taps and sinks.
+"""Checks `taps.toml`, a program's requests and a command's options; makes taps and sinks.
 
-All three are the same dictionaries. What is wrong is one sentence that begins with its place.
+All three are the same dictionaries. An error is one sentence that begins with its place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 MAX_FILE = 1 << 20
 _TOP = ("server", "sinks", "tap", "limits")
-# Kinds that are a place on the network, and the key that says which.
+# Kinds with a place on the network, and the key that names it.
 _LISTENING = {"prometheus": "listen", "otel": "endpoint"}
 
 
@@ -62,7 +62,7 @@ def read(path: str) -> Settings:
         return parse(data.decode("utf-8"), path)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: this is no UTF-8 text") from None
+        raise ConfigError(f"{path}:{line}: this is not UTF-8 text") from None
 
 
 def parse(text: str, path: str = "taps.toml") -> Settings:
@@ -79,11 +79,11 @@ def parse(text: str, path: str = "taps.toml") -> Settings:
 
 
 def settings(found: Mapping[str, object], base: str, at: At) -> Settings:
-    """All of a file."""
+    """The settings of a whole file."""
     check_known(found, _TOP, (), "taps.toml", at)
     server = found.get("server", "")
     if not isinstance(server, str) or not server.isprintable() or len(server) > 200:
-        raise ConfigError(f"{at(('server',))}{shown(server)} is no name for a server")
+        raise ConfigError(f"{at(('server',))}{shown(server)} is not a name for a server")
     sinks = tuple(
         sink(name, what, base, lambda path, name=name: at(("sinks", name, *path)))  # type: ignore[misc]
         for name, what in _table(found, "sinks", at).items()
@@ -136,17 +136,17 @@ def sink(name: str, what: object, base: str, at: At) -> SinkSettings:
         values[key.name] = _setting(key, what[key.name], f"{at((key.name,))}{key.name}: ")
     path = what.get("path", "" if "path" in own else kind)
     if not isinstance(path, str) or "\0" in path:
-        raise ConfigError(f"{at(('path',))}{shown(path)} is no path")
+        raise ConfigError(f"{at(('path',))}{shown(path)} is not a path")
     found = SinkSettings(name, kind, _inside(path, base, f"{at(('path',))}path: "), values)
     try:
-        found.make()  # It knows best what its settings mean.
+        found.make()  # The sink checks its own settings.
     except SinkError as error:
         raise ConfigError(f"{at(())}{error}") from None
     return found
 
 
 def _check_paths(sinks: Sequence[SinkSettings], at: At) -> None:
-    """Two that write the same files would each remove what the other one keeps."""
+    """Two sinks with the same files would remove each other's files."""
     seen: dict[tuple[str, str], str] = {}
     for each in sinks:
         if each.kind != "jsonl" or each.path == "-":
@@ -160,11 +160,11 @@ def _check_paths(sinks: Sequence[SinkSettings], at: At) -> None:
 
 
 def sinks_to(place: str, base: str, *, full: bool = False) -> list[SinkSettings]:
-    """Of `--to DIR`, `--to -` and `--to KIND:PATH`; a directory gets whole tensors too."""
+    """The sinks of `--to DIR`, `--to -`, `--to KIND:PATH`; a directory gets whole tensors too."""
     kind, colon, path = place.partition(":")
     if not place or (colon and kind.isidentifier() and kind not in kinds.KINDS):
         hint = expr.suggest(kind, kinds.KINDS) or "write a directory, '-' or KIND:PATH"
-        raise ConfigError(f"'{place}' is no place for records: {hint}")
+        raise ConfigError(f"'{place}' is not a place for records: {hint}")
     said: dict[str, dict[str, object]]
     if colon and kind in kinds.KINDS:
         said = {place: {"kind": kind, "path": _whole(path, base)}}
@@ -197,7 +197,7 @@ def _inside(path: str, base: str, where: str) -> str:
 def _setting(key: Key, value: object, where: str) -> object:
     if key.type is bytes:
         if value == key.default:
-            return value  # Which may be 0, for no limit.
+            return value  # It may be 0, for no limit.
         return read_value(value, quantities.size, where)
     if key.type is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

@@ -12,10 +12,10 @@ POLL_SECONDS = 0.01
 
 
 class DiskWorker(Generic[Result]):
-    """One piece of work at a time, each on a thread of its own that does nothing else.
+    """One job at a time, each on its own thread.
 
-    A disk that hangs holds up that thread only. It is a daemon, not one of asyncio's, for which the
-    process would wait at its end.
+    A disk that hangs blocks only that thread. It is a daemon, not a thread of asyncio, for which
+    the process would wait at its end.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class DiskWorker(Generic[Result]):
         self._results: list[Result] = []
 
     def start(self, work: Callable[[], Result]) -> bool:
-        """False, and nothing is done, while the last one is not over: nothing piles up."""
+        """Starts a job; False, without starting it, while the last job still runs."""
         if self._busy:
             return False
         self._busy = True
@@ -31,11 +31,11 @@ class DiskWorker(Generic[Result]):
         return True
 
     def take(self) -> Result | None:
-        """What the last one came to, once."""
+        """The result of the last job, once."""
         return self._results.pop() if self._results and not self._busy else None
 
     async def finish(self, work: Callable[[], Result], seconds: float) -> None:
-        """Does it after what is under way, and waits for it, but no longer than that."""
+        """Runs the job after the current one, and waits for it for at most that time."""
         end = asyncio.get_running_loop().time() + seconds
         started = False
         while asyncio.get_running_loop().time() < end:

@@ -1,4 +1,4 @@
-"""The forwarder of tap records to a guest, which reports what became of them."""
+"""The forwarder of tap records to a guest, which confirms or loses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 class Forwarder:
-    """A `Taker` for one guest and one executor. What he is not heard of again is lost."""
+    """A `Taker` for one guest and one executor. Records that the guest never confirms are lost."""
 
     def __init__(
         self, executor: ExecutorProcess, send: Callable[..., None], is_slow: Callable[[], bool]
@@ -20,7 +20,7 @@ class Forwarder:
         self._send = send
         self._is_slow = is_slow
         self._told: set[int] = set()
-        # By batch: what it has of each source, and who wants to know what became of them.
+        # By batch: its records of each source, and the callback for the lost ones.
         self._under_way: dict[int, tuple[Losses, Callable[[Losses], None]]] = {}
 
     def source(self, executor: ExecutorProcess, source: pb.TapSource) -> None:
@@ -32,7 +32,7 @@ class Forwarder:
         self, executor: ExecutorProcess, records: pb.TapRecords, done: Callable[[Losses], None]
     ) -> None:
         held: Losses = dict(Counter(records.source))
-        # The executor never waits for a guest who does not read.
+        # The executor never waits for a guest that does not read.
         if executor is not self._executor or self._is_slow():
             done(held)
             return
@@ -46,7 +46,7 @@ class Forwarder:
     def taken(self, taken: pb.TapsTaken) -> None:
         held, done = self._under_way.pop(taken.batch, ({}, None))
         if done is not None:
-            # He cannot have lost what he was never given.
+            # The guest cannot lose more than it was given.
             lost = {loss.source: loss.records for loss in taken.losses}
             done({source: min(lost.get(source, 0), number) for source, number in held.items()})
 
@@ -55,7 +55,7 @@ class Forwarder:
             self.end()
 
     def removed(self, uids: Sequence[str]) -> None:
-        pass  # The executor's own word of it is passed on.
+        pass  # The executor's own message about it is passed on.
 
     def forget_sources(self, executor: ExecutorProcess, sources: Sequence[int]) -> None:
         if executor is self._executor:

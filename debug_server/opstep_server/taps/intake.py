@@ -1,7 +1,7 @@
-"""Tap records as they come over one stream, to batches for sinks.
+"""The intake of tap records from one stream: makes batches for sinks.
 
-What makes no sense is lost, and counted as that: nothing from a wire raises here. Where it is one
-record that makes none, or is too large, the others of its batch go on.
+Invalid records are lost and counted: nothing from the wire raises here. When one record is invalid
+or too large, the others of its batch go on.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ _DTYPES: dict[int, str] = {
 
 Array = npt.NDArray[np.generic]
 Index = npt.NDArray[np.intp]
-# The batch, or None when it is lost; and which of the records are in it, None when all are.
+# The batch, or None when it is lost; and the records that are in it, None for all.
 Ready = Callable[[Batch | None, Index | None], None]
 
 
-# Stands where a record is lost because nobody told of its source.
+# The source of records that are lost because their source is unknown.
 _NOBODY = Source("", "", "", "", "", "", "", "", "", (), "", 0, False)
 
 
 @dataclass
 class _Open:
-    """Records whose tensors are not all here."""
+    """Records whose tensors have not all arrived."""
 
     records: pb.TapRecords
     ready: Ready
-    # By record: its bytes, and how many of them came.
+    # By record: its bytes, and how many of them arrived.
     data: dict[int, bytearray] = field(default_factory=dict)
     came: dict[int, int] = field(default_factory=dict)
     # Records that are too large.
@@ -68,10 +68,10 @@ class _Open:
 
 
 class Intake:
-    """Of one stream. Pieces of a batch's tensors come before any other batch."""
+    """The intake of one stream. Pieces of a batch's tensors come before any other batch."""
 
     def __init__(self, process: str, most: int) -> None:
-        """A batch has `most` bytes; what goes beyond them is lost."""
+        """A batch has at most `most` bytes; the rest is lost."""
         self._process = process
         self._most = most
         self._sources: dict[int, Source] = {}
@@ -94,7 +94,7 @@ class Intake:
             line=told.line.line,
             gradient=told.gradient,
         )
-        # One that is told again stays the same object, by which sinks know it.
+        # A source that comes again stays the same object, by which sinks know it.
         if self._sources.get(told.source) != source:
             self._sources[told.source] = source
             self._dtypes[told.source] = told.dtype
@@ -128,7 +128,7 @@ class Intake:
     def piece(self, piece: pb.TapPiece) -> None:
         waiting = self._open
         if waiting is None or piece.batch != waiting.records.batch:
-            return  # Of a batch that is lost already.
+            return  # A piece of a batch that is already lost.
         if piece.record in waiting.lost:
             return
         data = waiting.data.get(piece.record)
@@ -143,14 +143,14 @@ class Intake:
             waiting.ready(*self._batch(waiting))
 
     def give_up(self) -> None:
-        """What is not complete will never be."""
+        """Drops the incomplete batch: its rest will not come."""
         waiting, self._open = self._open, None
         if waiting is not None:
             waiting.ready(None, None)
 
     def _size(self, records: pb.TapRecords, extra: pb.TapExtra) -> int:
-        """About what it will take in memory."""
-        wide = program_pb2.BFLOAT16  # Elements of it become twice as large.
+        """The approximate size in memory."""
+        wide = program_pb2.BFLOAT16  # Its elements become twice as large.
         tensor = max(extra.total_bytes, len(extra.tensor.data))
         size = tensor * (2 if extra.tensor.dtype == wide else 1) + len(extra.samples.data)
         if extra.record < len(records.source):
@@ -173,7 +173,7 @@ class Intake:
     def _all(
         self, records: pb.TapRecords, data: dict[int, bytearray], lost: set[int]
     ) -> Batch | None:
-        """With those that are lost; what makes no sense is added to them."""
+        """All records with the lost ones, to which invalid ones are added."""
         length = len(records.source)
         numbers = (records.step, records.iteration, records.time, records.thread)
         if any(len(column) != length for column in numbers):
@@ -210,13 +210,13 @@ class Intake:
 
 
 def _extra(extra: pb.TapExtra, dtype: int, data: bytearray | None) -> Extra | None:
-    """None when it makes no sense."""
+    """The extra of a record; None when it is invalid."""
     histogram = samples = tensor = None
     if extra.HasField("histogram"):
         known = extra.histogram
         histogram = Histogram(known.low, known.high, tuple(known.counts))
     if extra.HasField("samples"):
-        # Of a value that was asked for the source knows no dtype.
+        # The source of an expression has no dtype.
         samples = _elements(extra.samples.data, extra.samples.dtype or dtype)
         if samples is None or len(samples) != len(extra.samples.positions):
             return None
@@ -227,7 +227,7 @@ def _extra(extra: pb.TapExtra, dtype: int, data: bytearray | None) -> Extra | No
             return None
         try:
             tensor = tensor.reshape(dims)
-        except ValueError:  # Of no elements, but more than an array can have.
+        except ValueError:  # Without elements, but with sizes that no array can have.
             return None
     return Extra(
         histogram=histogram,

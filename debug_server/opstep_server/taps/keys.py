@@ -1,4 +1,4 @@
-"""The table of a tap's keys, from which files, options, help and docs are made."""
+"""The table of a tap's keys; settings files, options, help and docs come from it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ MAX_SAMPLES = 65536
 @dataclass(frozen=True)
 class TapKey:
     name: str
-    # As it stands in a file.
+    # As text of a file.
     example: str
     doc: str
-    # What is meant; raises ValueError when it is nothing of the kind.
+    # Converts the value; raises ValueError when it is invalid.
     read: Callable[[object], object]
-    # When it is not said.
+    # The default, as text.
     default: str = ""
 
 
 def text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{shown(value)} is no text")
+        raise ValueError(f"{shown(value)} is not text")
     if len(value) > 4000 or not value.isprintable():
         raise ValueError(f"{shown(value)} is too long, or holds control characters")
     return value
@@ -46,7 +46,7 @@ def whole(least: int, most: int = (1 << 63) - 1) -> Callable[[object], object]:
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             up = f" up to {most}" if most < (1 << 63) - 1 else ""
-            raise ValueError(f"{shown(value)} is no whole number from {least}{up}")
+            raise ValueError(f"{shown(value)} is not a whole number from {least}{up}")
         return value
 
     return read
@@ -55,7 +55,7 @@ def whole(least: int, most: int = (1 << 63) - 1) -> Callable[[object], object]:
 def names(value: object) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, (list, tuple)) or not all(isinstance(one, str) for one in listed):
-        raise ValueError(f"{shown(value)} is no list of names")
+        raise ValueError(f"{shown(value)} is not a list of names")
     return tuple(dict.fromkeys(listed))
 
 
@@ -64,7 +64,7 @@ def _what(value: object) -> tuple[str, ...]:
     for one in found:
         if one not in WHAT:
             hint = expr.suggest(one, WHAT) or f"there are {', '.join(WHAT)}"
-            raise ValueError(f"'{one}' is nothing that can be recorded: {hint}")
+            raise ValueError(f"'{one}' cannot be recorded: {hint}")
     if not found:
         raise ValueError(f"nothing is to be recorded: say one of {', '.join(WHAT)}")
     return found
@@ -72,7 +72,7 @@ def _what(value: object) -> tuple[str, ...]:
 
 def _chance(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise ValueError(f"{shown(value)} is no chance: write a number above 0 and up to 1")
+        raise ValueError(f"{shown(value)} is not a probability: write a number above 0 and up to 1")
     return float(value)
 
 
@@ -89,7 +89,7 @@ def file_line(value: object) -> tuple[str, int]:
     """`train.py:41`."""
     file, _, line = text(value).rpartition(":")
     if not file or not line.isascii() or not line.isdecimal() or not 0 < int(line) < 1 << 31:
-        raise ValueError(f"{shown(value)} is no place: write 'train.py:41'")
+        raise ValueError(f"{shown(value)} is not a place: write 'train.py:41'")
     return file, int(line)
 
 
@@ -99,7 +99,7 @@ def _listing(value: object) -> tuple[str, int]:
         value = f":{value}"
     program, _, line = text(value).rpartition(":")
     if not line.isascii() or not line.isdecimal() or not 0 < int(line) < 1 << 31:
-        raise ValueError(f"{shown(value)} is no line of a listing: write 'main:12'")
+        raise ValueError(f"{shown(value)} is not a line of a listing: write 'main:12'")
     return program, int(line)
 
 
@@ -141,7 +141,7 @@ TAP_KEYS = (
     TapKey(
         "samples",
         "16",
-        "so many elements, at places that stay the same",
+        "this many elements, always at the same places",
         whole(1, MAX_SAMPLES),
         str(DEFAULT_SAMPLES),
     ),
@@ -156,9 +156,9 @@ TAP_KEYS = (
     TapKey("probability", "0.01", "with this chance", _chance, "1"),
     TapKey("seed", "7", "of the chance: the same seed takes the same runs", whole(0), "0"),
     TapKey("per_second", '"100/s"', "no more records than this", quantities.rate, "no limit"),
-    TapKey("for", '"10m"', "for so long, from when it is set", quantities.seconds, "for ever"),
+    TapKey("for", '"10m"', "for this time after it is set", quantities.seconds, "for ever"),
     TapKey("until", "2026-12-01T18:00:00Z", "to this moment", quantities.moment, "for ever"),
-    TapKey("count", "1000", "to so many records", whole(1), "no limit"),
+    TapKey("count", "1000", "up to this many records", whole(1), "no limit"),
     TapKey(
         "max_bytes", '"4MB"', "larger records are left out", quantities.size, "the queue's limit"
     ),

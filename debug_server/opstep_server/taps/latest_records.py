@@ -18,7 +18,7 @@ class LatestRecord:
 
     op: int
     variable: str
-    # Rises with each batch: what is not newer need not be told again.
+    # Rises with each batch, so that a view gets only newer records.
     number: int
     figures: dict[str, float]
 
@@ -38,14 +38,14 @@ class LatestRecords:
         self._streams: dict[int, _Stream] = {}
 
     def of(self, executor: int, program: int, since: int) -> Iterator[LatestRecord]:
-        """What came after that number of the values of a program."""
+        """The records of a program's values that came after that number."""
         stream = self._streams.get(executor, _Stream())
         for source, told in stream.latest.items():
             if told.number > since and stream.sources[source].program == program:
                 yield told
 
     def forget(self, executor: int, program: int) -> None:
-        """It was compiled anew, and its ops have other numbers."""
+        """Forgets a program that was compiled again: its ops have other numbers."""
         stream = self._streams.get(executor, _Stream())
         for number, source in stream.sources.items():
             if source.program == program:
@@ -61,7 +61,7 @@ class LatestRecords:
     ) -> None:
         self.number += 1
         stream = self._streams.setdefault(executor.id, _Stream())
-        # The last record of each source; those before it are of no use to anybody.
+        # Only the last record of each source is of use.
         last = {source: at for at, source in enumerate(records.source)}
         columns = {name: getattr(records, name) for name in COLUMNS}
         if any(len(column) != len(records.source) for column in columns.values()):
@@ -76,7 +76,7 @@ class LatestRecords:
         done({})
 
     def piece(self, executor: ExecutorProcess, piece: pb.TapPiece) -> None:
-        pass  # It never asks for elements.
+        pass  # Its taps never ask for elements.
 
     def gone(self, executor: ExecutorProcess) -> None:
         self._streams.pop(executor.id, None)

@@ -1,4 +1,4 @@
-"""Taps whose records go to sinks of this process: a file's, and those of programs."""
+"""Taps whose records go to sinks of this process: taps of a file and of programs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 def uid_of(server: str, name: str) -> str:
-    """The same whenever that server has a tap of that name, so that it goes on counting."""
+    """The same uid for the same server and name, so that the tap goes on counting."""
     return hashlib.sha256(f"{server}\0{name}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class RequestedTap:
-    """A tap that a program wants."""
+    """A tap that a program asked for."""
 
     wanted: Wanted
     tap: TapSettings
-    # Its own, beside those of the settings.
+    # The tap's own sinks, beside those of the settings.
     sinks: tuple[SinkSettings, ...]
-    # What the program said, so that a change need not repeat it.
+    # The program's keys, so that a change need not repeat them.
     said: dict[str, object]
 
 
@@ -48,10 +48,10 @@ class LocalSinks:
         self._intakes: dict[int, Intake] = {}
         # By uid.
         self._requested: dict[str, RequestedTap] = {}
-        # Taps of the settings that somebody took away: they come back with the next settings.
+        # Taps of the settings that a user removed: they come back with the next settings.
         self._removed: set[str] = set()
         self._disabled = False
-        # Of the process that alone is to have the taps of the settings; "": all.
+        # The only process that gets the taps of the settings; "": all.
         self.only = ""
 
     @property
@@ -61,18 +61,18 @@ class LocalSinks:
 
     @property
     def sinks(self) -> list[SinkSettings]:
-        """Those of the settings, and those that programs asked for."""
+        """The sinks of the settings, and those that programs asked for."""
         own = (each for asked in self._requested.values() for each in asked.sinks)
         return list({each.name: each for each in (*self.settings.sinks, *own)}.values())
 
     def use(self, settings: Settings) -> list[Wanted]:
-        """In place of what was set before; the result is for the hub."""
+        """Replaces the settings; the result is for the hub."""
         self.settings = settings
         self._removed.clear()
         return self._changed()
 
     def also(self, sink: str, made: Sink) -> None:
-        """A sink beside those of the settings."""
+        """Adds a sink beside those of the settings."""
         self._router.add(sink, made)
 
     def ask(self, uid: str, asked: RequestedTap) -> list[Wanted]:
@@ -84,19 +84,19 @@ class LocalSinks:
         return self._changed()
 
     def asked(self, uid: str, identity: str) -> RequestedTap | None:
-        """What that process asked for under this uid."""
+        """The tap that this process asked for under this uid."""
         found = self._requested.get(uid)
         return found if found is not None and found.wanted.identity == identity else None
 
     def forget_process(self, identity: str) -> list[Wanted] | None:
-        """It will ask for nothing any more; None when it never did."""
+        """Removes the taps of a process that is gone; None when it had none."""
         uids = [uid for uid, each in self._requested.items() if each.wanted.identity == identity]
         for uid in uids:
             del self._requested[uid]
         return self._changed() if uids else None
 
     def stop(self) -> list[Wanted]:
-        """Nothing new is recorded; what is on the way still comes."""
+        """Stops recording; records on the way still come."""
         self._disabled = True
         return self._wanted()
 
@@ -122,7 +122,7 @@ class LocalSinks:
         return wanted
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """What sinks have not taken by then is lost."""
+        """Closes the sinks; records that they have not taken by then are lost."""
         for intake in self._intakes.values():
             intake.give_up()
         await self._router.close(seconds)
@@ -188,7 +188,7 @@ def message_of(tap: TapSettings, uid: str, who: str) -> pb.Tap:
 
 
 def _among(lost: Mask, index: Index, length: int) -> Mask:
-    """Which of all records are lost, when only these were not from the beginning."""
+    """The mask of lost records among all, from the mask of the given part."""
     found: Mask = np.ones(length, np.bool_)
     found[index] = lost
     return found

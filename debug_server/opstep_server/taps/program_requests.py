@@ -1,7 +1,7 @@
 """Taps that programs ask for with `opstep.debug.tap(...)`: JSON with the keys of a tap in a file.
 
-Beside those: `uid` of a tap to change, `remove`, and `directory`, the program's own, in which paths
-begin. `to` may also say where to, as `opstep log --to` does.
+More keys: `uid` of a tap to change, `remove`, and `directory`, the program's own, where relative
+paths begin. `to` may also be a place, as in `opstep log --to`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class ProgramRequests:
         push: Callable[[Sequence[Wanted]], Awaitable[None]],
         end: Callable[[Sequence[str], Sequence[ExecutorProcess]], Awaitable[None]],
     ) -> None:
-        """`end` waits for what is on the way of taps that are to go."""
+        """`end` waits for records on the way from taps that will be removed."""
         self._local_sinks = local_sinks
         self._push = push
         self._end = end
 
     async def answer(self, executor: ExecutorProcess, text: str) -> str:
-        """The tap's uid; raises DebuggerError when it cannot be had."""
+        """Sets a tap and returns its uid; raises DebuggerError when that fails."""
         said = _parse(text)
         uid, directory = said.get("uid"), said.get("directory")
         keys = {name: value for name, value in said.items() if name not in _OWN}
@@ -52,7 +52,7 @@ class ProgramRequests:
         return uid
 
     async def ended(self, identity: str) -> None:
-        """That process will not come back: what it asked for goes."""
+        """The process will not come back: removes its taps."""
         if (wanted := self._local_sinks.forget_process(identity)) is not None:
             await self._push(wanted)
 
@@ -65,7 +65,7 @@ class ProgramRequests:
         own: list[config.SinkSettings] = []
         names: list[object] = []
         for place in to if isinstance(to, (list, tuple)) else [to]:
-            # Only who is on this machine, and is its user, may say where files are written.
+            # Only this user's processes on this machine may choose where files are written.
             if isinstance(place, str) and place not in known and base:
                 made = config.sinks_to(place, base, full=_is_full(keys))
                 own += made
@@ -73,7 +73,7 @@ class ProgramRequests:
             else:
                 names.append(place)
         if not known and not names:
-            raise DebuggerError('where to? say to="logs", a directory, or to="-"')
+            raise DebuggerError('say where to: to="logs", a directory, or to="-"')
         there = [*known, *(each.name for each in own)]
         tap = config.tap({**keys, "to": names}, (base,), _at, there)
         who = f"process {executor.pid} on {executor.hello.host} (opstep.debug.tap)"

@@ -1,4 +1,4 @@
-"""Amounts as people write them: durations, sizes, rates, moments; wrong ones are a ValueError."""
+"""Parsers of durations, sizes, rates and times as users write them; errors are a ValueError."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def seconds(value: object) -> float:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         found = float(value)
     if not (math.isfinite(found) and found > 0):
-        raise ValueError(f"{shown(value)} is no duration: write '90s', '10m' or '1h30m'")
+        raise ValueError(f"{shown(value)} is not a duration: write '90s', '10m' or '1h30m'")
     return found
 
 
@@ -44,7 +44,7 @@ def size(value: object) -> int:
     elif isinstance(value, int) and not isinstance(value, bool):
         found = value
     if not 0 < found < 1 << 63:
-        raise ValueError(f"{shown(value)} is no size: write '64MB', '1GiB' or a number of bytes")
+        raise ValueError(f"{shown(value)} is not a size: write '64MB', '1GiB' or a number of bytes")
     return found
 
 
@@ -56,12 +56,12 @@ def rate(value: object) -> float:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         found = float(value)
     if not (math.isfinite(found) and found > 0):
-        raise ValueError(f"{shown(value)} is no rate: write '100/s' or a number a second")
+        raise ValueError(f"{shown(value)} is not a rate: write '100/s' or a number a second")
     return found
 
 
 def moment(value: object) -> float:
-    """A date or a time of one, as TOML has them or as text; without a zone it is local time."""
+    """A date or a date with a time, from TOML or as text; without a zone it is local time."""
     found = value
     if isinstance(value, str):
         text = re.sub(r"[zZ]$", "+00:00", value.strip())
@@ -73,7 +73,7 @@ def moment(value: object) -> float:
         found = datetime.datetime.combine(found, datetime.time())
     if not isinstance(found, datetime.datetime):
         raise ValueError(
-            f"{shown(value)} is no date: write 2026-12-01 or 2026-12-01T18:00:00Z for UTC"
+            f"{shown(value)} is not a date: write 2026-12-01 or 2026-12-01T18:00:00Z for UTC"
         )
     try:
         return found.timestamp()
@@ -82,7 +82,7 @@ def moment(value: object) -> float:
 
 
 def shown(value: object) -> str:
-    """As it stands in messages; TOML's and JSON's words for what Python spells otherwise."""
+    """The value as text of messages, in the spelling of TOML and JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else repr(value)

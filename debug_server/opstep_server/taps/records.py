@@ -1,4 +1,4 @@
-"""Tap records as sinks see them: columns of one batch, and what their sources stand for."""
+"""Tap records as sinks see them: columns of one batch, and their sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-# About what a record, its extra and a number of a tuple take in memory, beside arrays.
+# Approximate bytes in memory of a record, its extra and a number of a tuple, without arrays.
 RECORD_BYTES = 36
 EXTRA_BYTES = 256
 NUMBER_BYTES = 40
@@ -42,15 +42,15 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Extra:
-    """What a record has beside its statistics."""
+    """The parts of a record beside its statistics."""
 
     histogram: Histogram | None = None
-    # Positions in row-major order, and the elements there.
+    # Row-major positions, and the elements there.
     positions: npt.NDArray[np.int64] | None = None
     samples: npt.NDArray[np.generic] | None = None
     # All elements; bfloat16 comes as float32.
     tensor: npt.NDArray[np.generic] | None = None
-    # A value that is no tensor.
+    # A value that is not a tensor.
     value: bool | int | float | str | None = None
     # Why there is no value.
     error: str = ""
@@ -74,7 +74,7 @@ class Batch:
         return len(self.sources)
 
     def part(self, index: npt.NDArray[np.intp]) -> Batch:
-        """These records of it, in this order."""
+        """The batch of these records, in this order."""
         places = {int(old): new for new, old in enumerate(index)}
         extras = {places[i]: extra for i, extra in self.extras.items() if i in places}
         return Batch(
@@ -89,7 +89,7 @@ class Batch:
 
     @property
     def bytes(self) -> int:
-        """About what it holds in memory."""
+        """The approximate size in memory."""
         known = sum(column.nbytes for column in self.statistics.values())
         known += RECORD_BYTES * len(self) + EXTRA_BYTES * len(self.extras)
         for extra in self.extras.values():

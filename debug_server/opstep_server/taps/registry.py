@@ -1,4 +1,4 @@
-"""The registry of all users' taps: one list for executors, records to who set the tap."""
+"""The registry of all users' taps: one list for executors, records to the owner of the tap."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from opstep_server.wire import debug_pb2 as pb
 
 # More batches than an executor sends ahead of their answers.
 MAX_ANSWERS = 1000
-# Executors tell of a source once, even if its tap goes and comes again: so many are kept for that.
+# Kept sources without a tap: executors send a source once, even if its tap is set again later.
 MAX_ORPHANS = 50_000
-# By a source's number, how many of its records no sink took.
+# By a source's number, how many of its records were taken by no sink.
 Losses = dict[int, int]
 _COLUMNS = (
     "source", "step", "iteration", "time", "thread",
@@ -24,32 +24,32 @@ _COLUMNS = (
 
 
 class Taker(Protocol):
-    """Who set a tap; called on the event loop, in the order of the stream."""
+    """The owner of taps; called on the event loop, in the order of the stream."""
 
     def source(self, executor: ExecutorProcess, source: pb.TapSource) -> None: ...
 
     def records(
         self, executor: ExecutorProcess, records: pb.TapRecords, done: Callable[[Losses], None]
     ) -> None:
-        """`done` is to be called once, when its sinks have taken or lost all of them."""
+        """Call `done` once, when the sinks have taken or lost all of them."""
 
     def piece(self, executor: ExecutorProcess, piece: pb.TapPiece) -> None: ...
 
     def gone(self, executor: ExecutorProcess) -> None: ...
 
     def removed(self, uids: Sequence[str]) -> None:
-        """Somebody took these of his taps away."""
+        """A user removed these taps of the owner."""
 
     def forget_sources(self, executor: ExecutorProcess, sources: Sequence[int]) -> None:
-        """Nothing comes of these any more, whoever had them."""
+        """No more records come from these sources."""
 
 
 @dataclass(frozen=True)
 class Wanted:
     tap: pb.Tap
-    # Of the process that is to have it; "": all.
+    # The process that gets it; "": all.
     identity: str = ""
-    # When it is gone no other tap will have its uid.
+    # No later tap will have the same uid.
     once: bool = False
 
 
@@ -61,20 +61,20 @@ class _Owner:
 
 @dataclass
 class _Stream:
-    """What one executor has told."""
+    """The sources and batches of one executor."""
 
     executor: ExecutorProcess
     sources: dict[int, pb.TapSource] = field(default_factory=dict)
-    # Of the last batch: where its records went, and as which there. None: all to that owner.
+    # Of the last batch: the owners of its records, and their indices there. None: all to one owner.
     batch: int = 0
     whole: str | None = None
     places: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # Of the newest batches.
+    # The answers to the newest batches.
     answers: dict[int, _Answer] = field(default_factory=dict)
 
 
 class _Answer:
-    """Waits for all who got a part of a batch."""
+    """Waits for all owners that got a part of a batch."""
 
     def __init__(self, executor: ExecutorProcess, batch: int, sources: Sequence[int]) -> None:
         self._executor = executor
@@ -82,7 +82,7 @@ class _Answer:
         self.sources = Counter(sources)
         self.losses: Losses = {}
         self.waiting = 1
-        # Also told when it is over: the executor has left without an answer.
+        # Called at the end if the executor has left before the answer.
         self.late: Callable[[_Answer], None] | None = None
 
     def done(self, losses: Losses) -> None:
@@ -100,30 +100,30 @@ class _Answer:
 
 class TapRegistry:
     def __init__(self) -> None:
-        # The same after a restart with the same settings, if whoever owns the hub says so.
+        # The hub's owner may choose a name that is the same after a restart.
         self.server = uuid.uuid4().hex
         self._owners: dict[str, _Owner] = {}
         self._by_uid: dict[str, str] = {}
         self._once: set[str] = set()
-        # In which processes, by identity, taps are silent until what is on the way has come; and in
-        # which somebody took them away, though others still have them.
+        # By identity, processes in which taps are silent until records on the way have come; and
+        # processes in which they were removed, though others still have them.
         self._silent: set[tuple[str, str]] = set()
         self._away: set[tuple[str, str]] = set()
         self._streams: dict[int, _Stream] = {}
         self._statuses: dict[str, dict[int, pb.TapStatus]] = {}
-        # Told when a sink has taken records that the executor, which is gone, had given up.
+        # Called when a sink has taken records that an executor, now gone, had counted as lost.
         self.on_late: Callable[[ExecutorProcess, str, pb.TapStatus], None] = lambda *_: None
-        # Executors are told of taps from the first one on, also when there is none any more.
+        # Executors get the list from the first tap on, even when it is empty again.
         self._used = False
 
-    # ---- what is set -----------------------------------------------------------------------------
+    # ---- the list of taps ------------------------------------------------------------------------
 
     def replace(self, owner: str, taps: Sequence[Wanted], taker: Taker) -> None:
-        """Makes these all that the owner has."""
+        """Replaces all taps of the owner."""
         self._used = True
         self._owners[owner] = _Owner(tuple(taps), taker)
         self._index()
-        # It may be for sources that were told of before.
+        # It may be for sources that are already known.
         mine = {wanted.tap.uid for wanted in taps}
         for stream in self._streams.values():
             for source in stream.sources.values():
@@ -131,12 +131,12 @@ class TapRegistry:
                     taker.source(stream.executor, source)
 
     def use(self, server: str) -> None:
-        """The server has a name by which executors know what it has set before."""
+        """Names the server; executors know by the name which taps it has set before."""
         self.server = server
         self._used = True
 
     def drop(self, user: str) -> bool:
-        """Those whose owner begins with it; whether there were some."""
+        """Removes the taps whose owner begins with it; returns whether there were some."""
         gone = [owner for owner in self._owners if owner.startswith(user)]
         for owner in gone:
             del self._owners[owner]
@@ -144,7 +144,7 @@ class TapRegistry:
         return bool(gone)
 
     def remove(self, uids: Sequence[str]) -> None:
-        """These, whoever has set them."""
+        """Removes these taps of any owner."""
         for owner in self._owners.values():
             if mine := [each.tap.uid for each in owner.taps if each.tap.uid in uids]:
                 owner.taps = tuple(each for each in owner.taps if each.tap.uid not in mine)
@@ -152,13 +152,13 @@ class TapRegistry:
         self._index()
 
     def silence(self, uids: Sequence[str], executors: Sequence[ExecutorProcess]) -> None:
-        """Until they are removed, nothing new is recorded there."""
+        """Stops recording there until they are removed."""
         self._silent |= {(uid, each.hello.identity) for uid in uids for each in executors}
 
     def remove_from(
         self, executor: ExecutorProcess, uids: Sequence[str], others: Sequence[ExecutorProcess]
     ) -> None:
-        """There only; altogether when none of the others has it."""
+        """Removes the taps in these processes; altogether when no other process has them."""
         here = executor.hello.identity
         wanted = {each.tap.uid: each for owner in self._owners.values() for each in owner.taps}
         self._away |= {(uid, here) for uid in uids}
@@ -174,7 +174,7 @@ class TapRegistry:
         self.remove([uid for uid in uids if uid not in left])
 
     def bring_back(self, owner: str) -> None:
-        """His settings have changed: what was taken away somewhere is set there again."""
+        """The owner's settings have changed: sets removed taps again in their processes."""
         self._away = {each for each in self._away if self.owner(each[0]) != owner}
 
     def _index(self) -> None:
@@ -203,7 +203,7 @@ class TapRegistry:
             owner.taker.forget_sources(stream.executor, numbers)
 
     def message(self, executor: ExecutorProcess) -> pb.SetTaps | None:
-        """All that it is to have; None when taps were never spoken of."""
+        """The list for an executor; None when there never was a tap."""
         if not self._used:
             return None
         here = executor.hello.identity
@@ -217,10 +217,10 @@ class TapRegistry:
     def owner(self, uid: str) -> str:
         return self._by_uid.get(uid, "")
 
-    # ---- what executors say of them --------------------------------------------------------------
+    # ---- statuses from executors -----------------------------------------------------------------
 
     def statuses(self, user: str) -> list[tuple[int, pb.TapStatus]]:
-        """Of his taps, with the executor's number."""
+        """The statuses of the user's taps, with the executors' numbers."""
         return [
             (executor, status)
             for uid, by_executor in self._statuses.items()
@@ -231,7 +231,7 @@ class TapRegistry:
     def report(
         self, executor: ExecutorProcess, statuses: Sequence[pb.TapStatus]
     ) -> dict[str, list[pb.TapStatus]]:
-        """Takes what it says; by owner, what concerns him."""
+        """Takes an executor's statuses; returns them by owner."""
         owners: dict[str, list[pb.TapStatus]] = {}
         for status in statuses:
             if owner := self.owner(status.uid):
@@ -240,12 +240,12 @@ class TapRegistry:
         return owners
 
     def known(self, executor: ExecutorProcess, uids: Sequence[str]) -> list[pb.TapStatus]:
-        """What it last said of these."""
+        """The executor's last statuses of these taps."""
         found = (self._statuses.get(uid, {}).get(executor.id) for uid in uids)
         return [status for status in found if status is not None]
 
     def _status(self, executor: ExecutorProcess, uid: str) -> pb.TapStatus:
-        """What is known of it; the executor may not have told of it on this stream."""
+        """The known status; the executor may not have sent one on this stream."""
         owner = self._owners.get(self.owner(uid))
         if owner is None:
             return pb.TapStatus()
@@ -256,7 +256,7 @@ class TapRegistry:
         return known[executor.id]
 
     def refused(self, executor: ExecutorProcess, message: str) -> list[pb.TapStatus]:
-        """What to say when the executor takes none of them."""
+        """The statuses when the executor accepts no taps."""
         wanted = self.message(executor)
         return [
             pb.TapStatus(uid=tap.uid, name=tap.name, who=tap.who, ended=message)
@@ -299,11 +299,11 @@ class TapRegistry:
         answer.done({})
 
     def left(self, executor: ExecutorProcess, batches: Sequence[int]) -> None:
-        """Its last word: these were not answered in time, and count there as left over."""
+        """The executor's last message: these batches got no answer in time; they are left over."""
         stream = self._stream(executor)
         uids = {number: source.tap for number, source in stream.sources.items()}
         last = {uid: self._status(executor, uid) for uid in set(uids.values())}
-        # As long as sinks work on them their owner may no longer have the tap.
+        # Before the sinks are done the owner may remove the tap.
         owners = {uid: self.owner(uid) for uid in last}
 
         def put_right(answer: _Answer) -> None:
@@ -318,7 +318,7 @@ class TapRegistry:
 
         for batch in batches:
             if (answer := stream.answers.get(batch)) is None:
-                continue  # It never came.
+                continue  # The batch never came.
             if answer.waiting:
                 answer.late = put_right
             else:
@@ -334,7 +334,7 @@ class TapRegistry:
             self._owners[owner].taker.piece(executor, piece)
 
     def lost(self, executor: ExecutorProcess) -> dict[str, list[pb.TapStatus]]:
-        """The executor is gone; by owner, what was last known of his taps there."""
+        """The executor is gone; returns the last statuses of its taps, by owner."""
         self._streams.pop(executor.id, None)
         last: dict[str, list[pb.TapStatus]] = {}
         for uid, statuses in self._statuses.items():

@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator, Sequence
 from opstep_server.model import DebuggerError, ExecutorProcess
 from opstep_server.wire import debug_pb2 as pb
 
-# An executor that does not say what it has within this time is left out.
+# An executor that does not list its taps within this time is left out.
 LIST_SECONDS = 2.0
 # How long records may be on their way when taps end.
 LAST_SECONDS = 2.0
 POLL_SECONDS = 0.05
-# How a status begins that says by whom the tap was taken away.
+# The beginning of a status that names the user who removed the tap.
 REMOVED = "it was removed by "
 
 
 async def listed(executor: ExecutorProcess) -> pb.TapStatuses | None:
-    """All that it has, whoever set them; None when it does not answer."""
+    """All taps of the executor, of any user; None when it does not answer."""
     with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
         asked = executor.ask(pb.Command(list_taps=pb.ListTaps()))
         return (await asyncio.wait_for(asked, LIST_SECONDS)).taps
@@ -30,7 +30,7 @@ async def listed(executor: ExecutorProcess) -> pb.TapStatuses | None:
 async def last_words(
     executors: Sequence[ExecutorProcess], uids: Sequence[str], seconds: float = LAST_SECONDS
 ) -> AsyncIterator[tuple[ExecutorProcess, list[pb.TapStatus]]]:
-    """What executors say of taps that record nothing new, until nothing of them is on the way."""
+    """The statuses of silent taps, once none of their records is on the way."""
     end = time.monotonic() + seconds
     left = list(executors)
     while left:

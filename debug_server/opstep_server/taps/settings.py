@@ -1,4 +1,4 @@
-"""Settings of taps and sinks, and what all readers of them share."""
+"""Settings of taps and sinks, and the common code of their readers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class ConfigError(DebuggerError):
-    """One sentence, with its place before it."""
+    """One sentence that begins with its place."""
 
 
-# The words before a message, for the key that it is about.
+# The place that begins a message, for the key with the error.
 At = Callable[[KeyPath], str]
 
 
@@ -53,7 +53,7 @@ class Settings:
     server: str = ""
     sinks: tuple[SinkSettings, ...] = ()
     taps: tuple[TapSettings, ...] = ()
-    # What waits for one sink, in bytes.
+    # The most bytes that wait for one sink.
     memory: int = DEFAULT_MEMORY
 
 
@@ -64,11 +64,11 @@ def check_known(
     for word in what:
         if word not in known:
             hint = expr.suggest(word, known) or f"there are {', '.join(known)}"
-            raise ConfigError(f"{at((*path, word))}'{word}' is no key of {of}: {hint}")
+            raise ConfigError(f"{at((*path, word))}'{word}' is not a key of {of}: {hint}")
 
 
 def read_value(value: object, read: Callable[[object], T], where: str) -> T:
-    """What is meant by the value, by one of the readers in keys.py."""
+    """The value, converted by one of the readers in keys.py."""
     try:
         return read(value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The pipe to one sink: a bounded queue and its own thread, so that it blocks nobody."""
+"""The pipe to one sink: a bounded queue and a thread, so that the sink blocks nothing else."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from opstep_server.taps.records import Batch
 from opstep_server.taps.sinks.base import Sink
 
-# A sink that is busy with one thing for so long is gone on without.
+# A sink that is busy with one call for this time counts as stuck and is skipped.
 STALL_SECONDS = 5.0
-# What was written is flushed after this time, whatever else waits.
+# Written records are flushed after this time, even if more wait.
 FLUSH_SECONDS = 1.0
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 2.0
-# People are told no more often that a sink is slow, or fails again.
+# The time between two messages that a sink is slow, or fails again.
 SLOW_SECONDS = 60.0
 
 Mask = npt.NDArray[np.bool_]
@@ -31,14 +31,14 @@ Tell = Callable[[str], None]
 
 
 class Ticket:
-    """A batch that sinks work on. All of it happens on the event loop.
+    """A batch that sinks work on; used on the event loop only.
 
     A record is delivered when at least one of its sinks has it, safe from a crash of this process;
-    it is lost when none of them took it.
+    it is lost when none of its sinks took it.
     """
 
     def __init__(self, length: int, settled: Callable[[Mask], None]) -> None:
-        """`settled` is told which records are lost."""
+        """`settled` gets the mask of the lost records."""
         self._lost: Mask = np.ones(length, np.bool_)
         self._settled: Callable[[Mask], None] | None = settled
         self.waiting = 0
@@ -51,7 +51,7 @@ class Ticket:
         self.settle()
 
     def settle(self) -> None:
-        """Answers when all sinks are done, or nothing is left for the others to save."""
+        """Calls `settled` when all sinks are done, or the others can save nothing more."""
         if self._settled is not None and (self.waiting <= 0 or not self._lost.any()):
             settled, self._settled = self._settled, None
             settled(self._lost)
@@ -59,18 +59,18 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Item:
-    """What one sink gets of a batch."""
+    """One sink's part of a batch."""
 
     ticket: Ticket
     batch: Batch
-    # Which of the ticket's records; None: all.
+    # The indices of the ticket's records; None: all.
     index: npt.NDArray[np.intp] | None
     bytes: int
 
 
 @dataclass
 class Counts:
-    """Records of one sink."""
+    """Counts of one sink's records."""
 
     taken: int = 0
     lost: int = 0
@@ -79,8 +79,8 @@ class Counts:
 class SinkPipe:
     """Its thread calls the sink and nothing else, and ends with `close`.
 
-    The event loop puts items into the queue and is told what became of them. A lock guards what
-    both use; it is never held while the sink works.
+    The event loop puts items into the queue and gets their results. A lock guards the shared state;
+    it is never held while the sink works.
     """
 
     def __init__(self, name: str, sink: Sink, memory: int, tell: Tell) -> None:
@@ -97,32 +97,32 @@ class SinkPipe:
         self._bytes = 0
         self._closing = False
         self._stalled = False
-        # In a row, and when the next attempt is due.
+        # Failures in a row, and the time of the next attempt.
         self._failures = 0
         self._retry_at = 0.0
-        # When the sink began what it does now; 0: it does nothing.
+        # When the sink's current call began; 0: there is none.
         self._busy_since = 0.0
-        # When the oldest of what is not flushed was written; the last flush, and how long it took.
+        # When the oldest unflushed record was written; the time of the last flush and its duration.
         self._dirty_since = 0.0
         self._flushed_at = 0.0
         self._flush_took = 0.0
         self._is_open = False
-        # People know that it fails.
+        # The failure was reported.
         self._told_failing = False
         self._told_failing_at = -SLOW_SECONDS
         self._told_slow_at = -SLOW_SECONDS
         self._ended = asyncio.Event()
         self._watch = asyncio.create_task(self._notice_stalls())
-        # A daemon: a sink that hangs must not keep the process.
+        # A daemon: a sink that hangs must not keep the process alive.
         threading.Thread(target=self._run, name=f"sink {name}", daemon=True).start()
 
     # ---- on the event loop -----------------------------------------------------------------------
 
     def put(self, item: Item) -> None:
-        """The ticket hears of it later, or now when there is no room."""
+        """Queues the item; when there is no room, it is lost at once."""
         item.ticket.waiting += 1
         with self._news:
-            # What comes after the first failure may still be saved; after more it is not kept.
+            # After the first failure new items may still be saved; after more they are not kept.
             fails = self._failures > 1 and time.monotonic() < self._retry_at
             refused = self._closing or self._stalled or fails
             full = self._bytes + item.bytes > self._memory
@@ -137,7 +137,7 @@ class SinkPipe:
             self._tell(f"sink {self.name}: it is too slow: {self._so_far()}")
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """What waits is written if that takes no longer; the rest is lost."""
+        """Writes the waiting items within that time; the rest is lost."""
         with self._news:
             self._closing = True
             self._news.notify()
@@ -212,7 +212,7 @@ class SinkPipe:
                         self._is_open = True
                         self._sink.open()
                     self._sink.write(item.batch)
-            except Exception as error:  # Whatever a sink does, it does not end its thread.
+            except Exception as error:  # No error of a sink ends its thread.
                 self._fail(_sentence(error))
             with self._news:
                 self._busy_since = 0.0
@@ -225,7 +225,7 @@ class SinkPipe:
                 return "end", None
             return "wait", self._retry_at - now if self._queue else None
         if self._dirty_since:
-            # The longer a flush takes the less often it is done.
+            # Slow flushes are done less often.
             due = self._flushed_at + 10 * self._flush_took
             due = min(due, self._dirty_since + FLUSH_SECONDS)
             if now >= due or (self._closing and not self._queue):
@@ -268,7 +268,7 @@ class SinkPipe:
             self._sink.close()
 
     def _say(self, what: Callable[..., None], *args: object) -> None:
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody wants to know.
+        with contextlib.suppress(RuntimeError):  # The loop is closed: the result is not needed.
             self._loop.call_soon_threadsafe(what, *args)
 
 

@@ -19,7 +19,7 @@ class SinkRouter:
         self._memory = memory
         self._pipes: dict[str, SinkPipe] = {}
         self._settings: dict[str, SinkSettings] = {}
-        # By a tap's uid, names of sinks; those that are not here go to all.
+        # By a tap's uid, names of sinks; other taps go to all.
         self._routes: dict[str, tuple[str, ...]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -31,7 +31,7 @@ class SinkRouter:
         self._pipes[name] = SinkPipe(name, sink, self._memory, self._tell)
 
     def replace(self, sinks: Sequence[SinkSettings], memory: int) -> None:
-        """Those that stay as they were go on; the others are closed when they are done."""
+        """Keeps unchanged sinks; closes the others when they are done."""
         wanted = {each.name: each for each in sinks}
         for name, pipe in list(self._pipes.items()):
             if memory != self._memory or wanted.get(name) != self._settings.get(name):
@@ -47,14 +47,14 @@ class SinkRouter:
                 self.add(name, settings.make())
 
     def route(self, routes: Mapping[str, tuple[str, ...]]) -> None:
-        """By uid, the sinks of a tap; an empty list means all."""
+        """Sets the sinks of taps, by uid; an empty list means all."""
         self._routes = {uid: to for uid, to in routes.items() if to}
 
     def put(self, batch: Batch, settled: Callable[[Mask], None]) -> None:
-        """Hands it to its sinks; `settled` is told which records none of them took."""
+        """Passes the batch to its sinks; `settled` gets the mask of records that none took."""
         ticket = Ticket(len(batch), settled)
         size = batch.bytes
-        ticket.waiting += 1  # Nothing is settled before all sinks have it.
+        ticket.waiting += 1  # So that nothing is settled before all sinks have it.
         if not self._routes:
             for pipe in self._pipes.values():
                 pipe.put(Item(ticket, batch, None, size))

@@ -13,7 +13,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 
 def tap(what: object, bases: Iterable[str], at: At, sinks: Iterable[str]) -> TapSettings:
-    """`bases` are folders in which files of lines are looked for; sinks, all names there are."""
+    """`bases` are folders to search for files of `line`; `sinks` are all names of sinks."""
     if not isinstance(what, Mapping):
         raise ConfigError(f"{at(())}a tap is a table of keys and values")
     check_known(what, keys.BY_NAME, (), "a tap", at)
@@ -41,7 +41,7 @@ def tap(what: object, bases: Iterable[str], at: At, sinks: Iterable[str]) -> Tap
 
 
 def _agree(said: Mapping[str, object], at: At) -> None:
-    """Keys that only mean something beside another one."""
+    """Checks keys that need another key."""
     what = said.get("what", ("stats",))
     assert isinstance(what, tuple)
     for name, needs in (("bins", "histogram"), ("samples", "samples")):
@@ -127,7 +127,7 @@ def _place(value: object) -> tuple[str, int]:
 
 
 def _found(file: str, bases: list[str]) -> str:
-    """As the executor knows it: whole, and without links."""
+    """The file's path as the executor knows it: absolute, and without links."""
     for base in bases:
         candidate = os.path.join(base, file)
         if os.path.isfile(candidate):
@@ -136,14 +136,14 @@ def _found(file: str, bases: list[str]) -> str:
 
 
 def _place_name(key: TapKey, what: Mapping[str, object]) -> str:
-    """What it is called when it has no name: its place, as it was said."""
+    """The name of a tap without one: its place, as given."""
     text = str(what[key.name])
     named = {"gradient_of": f"gradient of {text}", "op": f"#{text}", "listing": f"listing {text}"}
     return named.get(key.name, text)
 
 
 def _logged(said: Mapping[str, object]) -> pb.Expr | None:
-    """What `out` means in the expressions of a tap on one variable, whatever its op calls it."""
+    """The meaning of `out` in expressions of a tap on one variable, in any op."""
     if "gradient_of" in said:
         of = pb.Expr(name=str(said["gradient_of"]))
         return pb.Expr(call=pb.Expr.Call(function="grad", args=[of]))

@@ -1,4 +1,4 @@
-"""Reports of executors about taps: shown to people once, and counted over all processes."""
+"""Reports of executors about taps: shown to users once, and counted over all processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from opstep_server.model import Event, ExecutorJoined, ExecutorLost, ExecutorPro
 from opstep_server.taps.disk_worker import DiskWorker
 from opstep_server.wire import debug_pb2 as pb
 
-# Of processes that are gone for a while, so many are known one by one: one that comes back goes on
-# counting where it was. Of those before them only sums are kept.
+# Processes that are gone for a while and still known one by one: a process that comes back goes on
+# counting where it was. For earlier processes only sums are kept.
 MAX_GONE = 200
 GONE_SECONDS = 60.0
-# A tap says few things; one that has numbers in them must not fill the memory.
+# The most messages of a tap that are remembered: messages with numbers must not fill the memory.
 MAX_TOLD = 100
-# A tap that is bound to nothing may be so only until the next program is compiled.
+# How long a message must last: a tap may be unbound only until the next program is compiled.
 SETTLE_SECONDS = 1.0
 # How long a disk may take for the last counts.
 LAST_SECONDS = 2.0
@@ -34,7 +34,7 @@ class _Known:
     """A tap in one process."""
 
     status: pb.TapStatus = field(default_factory=pb.TapStatus)
-    # What it says, and since when.
+    # Its message, and since when.
     message: str = ""
     since: float | None = None
     told: set[str] = field(default_factory=set)
@@ -44,7 +44,7 @@ class _Files:
     """`counts.json` of directories; used by one thread at a time."""
 
     def __init__(self) -> None:
-        # By directory, what is in it.
+        # By directory, the written content.
         self._written: dict[str, str] = {}
 
     def write(
@@ -54,9 +54,11 @@ class _Files:
         directories: Sequence[str],
         last: bool = False,
     ) -> None:
-        """Whole or not at all. What cannot be written is tried again later. What is not the `last`
-        may be old: a collector that is killed leaves it behind, and so does a process. Then the
-        log's records of these processes, which count from their beginning, know better."""
+        """Writes whole files; failed ones are tried again later.
+
+        Counts that are not the `last` may be old, after the collector or a process was killed.
+        Then the log's records of these processes, which count from their beginning, are right.
+        """
         text = json.dumps([counts, processes, last])
         self._written = {path: self._written[path] for path in directories if path in self._written}
         for directory in directories:
@@ -74,20 +76,20 @@ class _Files:
 
 class TapReports:
     def __init__(self, tell: Callable[[str], None], *, early: bool = False) -> None:
-        """`early`: also what is said of processes that have not run anything yet."""
+        """`early`: shows messages also for processes that have not run anything yet."""
         self._tell = tell
         self._early = early
         # By process and uid.
         self._known: dict[str, dict[str, _Known]] = {}
-        # Since when processes are gone, the oldest first; and sums of those that are not known any
-        # more, by the tap's name.
+        # When processes left, the oldest first; and the sums of forgotten processes, by the tap's
+        # name.
         self._gone: dict[str, float] = {}
-        # The executor of each process; one that came back may be here before the old one is lost.
+        # The executor of each process; after a return the new one may come before the old is lost.
         self._here: dict[str, int] = {}
         self._sums: dict[str, dict[str, int]] = {}
-        # Processes that left without a word: what they counted last may be old.
+        # Processes that left without a goodbye: their last counts may be old.
         self._broken_off: set[str] = set()
-        # As records name them.
+        # The names of processes as in records.
         self._processes: dict[str, None] = {}
         self._files = _Files()
         self._disk: DiskWorker[None] = DiskWorker()
@@ -101,7 +103,7 @@ class TapReports:
             self._broken_off.discard(_process(event.executor))
         elif isinstance(event, ExecutorLost):
             process = _process(event.executor)
-            # What was wrong to the end is told, however short that was.
+            # Problems at the end are reported even if they were short.
             for known in self._known.get(process, {}).values():
                 self._tell_message(known)
             if self._here.get(process, event.executor.id) == event.executor.id:
@@ -118,7 +120,7 @@ class TapReports:
             counts = pb.TapCounts()
             counts.CopyFrom(status.counts if status.HasField("counts") else known.status.counts)
             if status.ended and not counts.produced:
-                self._tell_message(known)  # Why there was nothing.
+                self._tell_message(known)  # The reason for no records.
             if status.name:
                 known.status.CopyFrom(status)
             known.status.counts.CopyFrom(counts)
@@ -126,7 +128,7 @@ class TapReports:
                 self._once(known, f"{known.status.name} has ended: {known.status.ended}")
 
     def poll(self, now: float | None = None) -> None:
-        """To be called now and then: tells what has been so for a while."""
+        """Call this now and then: reports messages that have lasted for a while."""
         now = time.monotonic() if now is None else now
         for process, taps in self._known.items():
             for known in taps.values() if process not in self._gone else ():
@@ -136,7 +138,7 @@ class TapReports:
                     self._tell_message(known)
         while len(self._gone) > MAX_GONE:
             process, since = next(iter(self._gone.items()))
-            # Sinks may still be at work on what it left.
+            # Sinks may still work on its last records.
             if now - since < GONE_SECONDS:
                 break
             del self._gone[process]
@@ -144,31 +146,31 @@ class TapReports:
                 _add(self._sums, known.status)
 
     def tell_rest(self) -> None:
-        """It is over: what was wrong to the end is told, however short that was."""
+        """The end: reports remaining problems, even if they were short."""
         for taps in self._known.values():
             for known in taps.values():
                 self._tell_message(known)
 
     def ended_by(self, why: str) -> set[str]:
-        """The uids of taps that have ended for a reason that begins so."""
+        """The uids of taps that have ended for a reason that begins with `why`."""
         taps = (each.items() for each in self._known.values())
         return {uid for one in taps for uid, each in one if each.status.ended.startswith(why)}
 
     @property
     def all_lost(self) -> bool:
-        """There were records, and nobody has one or will have."""
+        """Whether there were records, but none was delivered or can still be."""
         counts = self.counts().values()
         some = any(each["delivered"] or each["waiting"] for each in counts)
         return not some and any(each["produced"] for each in counts)
 
     @property
     def ended(self) -> bool:
-        """All of them have, wherever they were."""
+        """Whether all taps have ended in all processes."""
         taps = [known for taps in self._known.values() for known in taps.values()]
         return bool(taps) and all(known.status.ended for known in taps)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By the tap's name."""
+        """The counts by the tap's name."""
         found = {name: dict(counts) for name, counts in self._sums.items()}
         for taps in self._known.values():
             for known in taps.values():
@@ -176,7 +178,7 @@ class TapReports:
         return found
 
     def table(self) -> list[str]:
-        """A line for each tap; what was never dropped for a reason has no column."""
+        """A line for each tap; a reason without dropped records has no column."""
         counts = self.counts()
         used = [
             name for name in COUNTS
@@ -191,12 +193,12 @@ class TapReports:
         ]
 
     def write(self, directories: Sequence[str]) -> None:
-        """`counts.json`, without waiting for it; to be called now and then."""
+        """Writes `counts.json` without waiting for it; call this now and then."""
         work = partial(self._files.write, self.counts(), list(self._processes), tuple(directories))
         self._disk.start(work)
 
     async def write_last(self, directories: Sequence[str], seconds: float = LAST_SECONDS) -> None:
-        """Waits until it is written, but no longer than that."""
+        """Writes it the last time and waits, for at most `seconds`."""
         work = partial(
             self._files.write,
             self.counts(),

@@ -1,4 +1,4 @@
-"""Line numbers of keys in a TOML file: the standard library's parser does not tell them."""
+"""Line numbers of keys in a TOML file, which the standard library's parser does not give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY = re.compile(r"""\s*("(?:\\.|[^"\\])*"|'[^']*'|[A-Za-z0-9_-]+)\s*(\.)?""")
 
 
 class Lines:
-    """Of a text that TOML's parser has accepted."""
+    """The lines of a text that TOML's parser has accepted."""
 
     def __init__(self, text: str) -> None:
         self._known: dict[Path, int] = {}
@@ -58,7 +58,7 @@ class Lines:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines without comments, with the number of their first one; values may go over several."""
+    """Logical lines without comments, with their first number; a value may span several."""
     lines: list[tuple[int, str]] = []
     number = start = 1
     depth = 0

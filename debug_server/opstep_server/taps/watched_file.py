@@ -15,7 +15,7 @@ LOOK_SECONDS = 0.5
 
 class WatchedFile:
     def __init__(self, path: str, tell: Callable[[str], None]) -> None:
-        """Raises ConfigError when it is wrong from the beginning."""
+        """Raises ConfigError when the first version is wrong."""
         self._path = path
         self._tell = tell
         self._stamp = _stamp(path)
@@ -23,9 +23,9 @@ class WatchedFile:
         self.settings = config.read(path)
 
     def look(self) -> Settings | None:
-        """What it says, if it has changed; a bad new version leaves the old one in force.
+        """The new settings, if the file has changed; a bad version leaves the old one in force.
 
-        To be called now and then: it never waits for a disk, so a change is seen by a later call.
+        Call this now and then: it never waits for a disk, so a later call sees the change.
         """
         settings = self._disk.take()
         self._disk.start(self._read)
@@ -41,7 +41,7 @@ class WatchedFile:
 
     def _read(self) -> Settings | config.ConfigError | None:
         stamp = _stamp(self._path)
-        # Editors take it away for a moment.
+        # Editors remove the file for a moment.
         if stamp is None or stamp == self._stamp:
             return None
         self._stamp = stamp

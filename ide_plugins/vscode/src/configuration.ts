@@ -1,4 +1,4 @@
-// Debug configurations: those that are offered, completed and checked, and the commands that start one.
+// Debug configurations: the offered ones, their completion and checks, and the commands that start one.
 
 import * as path from "node:path";
 
@@ -24,21 +24,21 @@ export async function debugThisFile(resource?: vscode.Uri): Promise<void> {
   await vscode.debug.startDebugging(vscode.workspace.getWorkspaceFolder(uri), configuration);
 }
 
-/** Attach without a launch.json: the process is asked for. */
+/** Attach without a launch.json: asks for the process. */
 export async function attachToProcess(): Promise<void> {
   const pid = "${command:pickProcess}";
   const configuration = { type: "opstep", request: "attach", name: "Attach with opstep", pid };
   await vscode.debug.startDebugging(vscode.workspace.workspaceFolders?.[0], configuration);
 }
 
-/** What "Select and Start Debugging" offers without a launch.json. */
+/** The offers of "Select and Start Debugging" without a launch.json. */
 export class DynamicConfigurationProvider implements vscode.DebugConfigurationProvider {
   provideDebugConfigurations(): vscode.DebugConfiguration[] {
     return [{ ...CURRENT_FILE }];
   }
 }
 
-/** Completes a configuration, from nothing at all (F5 without launch.json) to what is launched. */
+/** Completes a configuration, even an empty one (F5 without launch.json). */
 export class ConfigurationProvider implements vscode.DebugConfigurationProvider {
   constructor(
     private readonly safeDirectory: string,
@@ -114,13 +114,13 @@ export class ConfigurationProvider implements vscode.DebugConfigurationProvider 
     // An input box and the process picker give text.
     const pid = configuration["pid"] as number | string | undefined;
     if (pid !== undefined && !/^[1-9]\d*$/.test(String(pid))) {
-      return refuse(`"${pid}" is no process id: write one of those that "opstep ps" lists, or \${command:pickProcess}.`);
+      return refuse(`"${pid}" is not a process id: write one of those that "opstep ps" lists, or \${command:pickProcess}.`);
     }
     return { ...configuration, ...(pid === undefined ? {} : { pid: Number(pid) }), python };
   }
 }
 
-/** Says why nothing is started; VS Code takes undefined for "not now". */
+/** Shows why nothing is started; for VS Code, undefined means "not now". */
 function refuse(message: string, command?: string): undefined {
   const copy = "Copy Install Command";
   void vscode.window.showErrorMessage(message, ...(command ? [copy] : [])).then((choice) => {

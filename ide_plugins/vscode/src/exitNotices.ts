@@ -1,4 +1,4 @@
-// The message that is shown when a debug server ends unexpectedly.
+// The message when a debug server ends unexpectedly.
 
 import * as vscode from "vscode";
 
@@ -7,7 +7,7 @@ interface Message {
   readonly event?: string;
 }
 
-/** Says so when a debug server goes away that nobody sent away: VS Code only ends the session. */
+/** Shows a message when a debug server ends by itself: VS Code only ends the session. */
 export class ExitNotices implements vscode.DebugAdapterTrackerFactory {
   createDebugAdapterTracker(session: vscode.DebugSession): vscode.DebugAdapterTracker {
     let expected = false;
@@ -19,7 +19,7 @@ export class ExitNotices implements vscode.DebugAdapterTrackerFactory {
         expected ||= message.event === "terminated";
       },
       onExit: (code: number | undefined) => {
-        // VS Code names no signal to extensions: it leaves the code out.
+        // VS Code tells extensions no signal: it leaves the code out.
         if (!expected && code !== 0) {
           const how = code === undefined ? "it was killed" : `exit code ${code}`;
           const fate = session.configuration.request === "attach" ? "The process" : "The script";

@@ -1,4 +1,4 @@
-// The extension: what it registers when VS Code activates it.
+// The extension: its registrations when VS Code activates it.
 
 import * as vscode from "vscode";
 

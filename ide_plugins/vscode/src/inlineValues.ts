@@ -7,7 +7,7 @@ import type { Name, Names, Place } from "./protocol";
 
 const MAX_NAMES = 200;
 
-/** Beside each name that a line of the function assigned, what it holds: `h: float32[8, 4] mean 0.01`. */
+/** The values of names, beside the lines of the function that assigned them: `h: float32[8, 4] mean 0.01`. */
 export class InlineValues implements vscode.InlineValuesProvider {
   constructor(private readonly type: string) {}
 
@@ -31,7 +31,7 @@ export class InlineValues implements vscode.InlineValuesProvider {
     const found = await new Stop(session, place.threadId).values(
       [...new Set(assigned.map(({ variable }) => variable))],
     );
-    // What is not written yet is not there.
+    // Variables that are not written yet have no value.
     const values = new Map(found.map((value) => [value.variable, value.brief]));
     const shown: vscode.InlineValue[] = [];
     for (const { name, variable, line } of assigned) {
@@ -56,7 +56,7 @@ async function ask<T>(
   }
 }
 
-/** Those that are assigned on the lines that can be seen. */
+/** The names that are assigned on visible lines. */
 export function inView(names: readonly Name[], first: number, last: number): readonly Name[] {
   return names
     .filter(({ line }) => line !== undefined && line >= first && line <= last)

@@ -1,4 +1,4 @@
-// The Python interpreter of a session: which one is used, and whether it has a fitting opstep.
+// The Python interpreter of a session: its choice, and whether it has a matching opstep.
 
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
@@ -19,7 +19,7 @@ interface PythonExtensionApi {
 
 /**
  * The interpreter for a session: the configuration's, the setting's, the workspace's `.venv`, the
- * Python extension's, `python3`; the first one that is given wins.
+ * Python extension's, `python3`; the first one that is set wins.
  */
 export async function chooseInterpreter(
   configured: string | undefined,
@@ -37,7 +37,7 @@ export async function chooseInterpreter(
   return (await pythonExtensionInterpreter(folder?.uri)) ?? "python3";
 }
 
-/** A path is taken from the workspace folder; a bare command is left to PATH. */
+/** A path is relative to the workspace folder; a bare command is found on PATH. */
 function absolute(python: string, folder: vscode.WorkspaceFolder | undefined): string {
   const home = process.env["HOME"] ?? "~";
   const root = folder?.uri.fsPath ?? process.cwd();
@@ -59,13 +59,13 @@ async function pythonExtensionInterpreter(resource?: vscode.Uri): Promise<string
   }
 }
 
-/** What is wrong with an interpreter, and the command that would put it right, if there is one. */
+/** The problem of an interpreter, and the command that would fix it, if there is one. */
 export interface InterpreterProblem {
   readonly message: string;
   readonly installCommand?: string;
 }
 
-/** Whether `python` can run the debug adapter; undefined when it can. */
+/** Why `python` cannot run the debug adapter; undefined when it can. */
 export function checkInterpreter(
   python: string,
   safeDirectory: string,
@@ -91,7 +91,7 @@ export function checkInterpreter(
   });
 }
 
-/** Before 1.0 the second number is what tells two versions apart that do not fit together. */
+/** Before 1.0, versions with different second numbers do not work together. */
 function mismatch(
   python: string,
   opstep: string,
@@ -109,7 +109,7 @@ function mismatch(
     : { message: `${found}: install the extension of that opstep ("make vsix" in its folder).` };
 }
 
-/** Below, at or above zero, by the first two numbers; a version without any (not installed) fits. */
+/** Below, at or above zero, by the first two numbers; a version without numbers (not installed) fits. */
 export function compareReleases(one: string, other: string): number {
   const [a, b] = [one, other].map((version) => /^(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number));
   if (!a || !b) {
@@ -142,7 +142,7 @@ function installing(installCommand: string): string {
   return `in opstep's folder run "make wheel" and "${installCommand}"`;
 }
 
-/** The wheels are made from the sources: no package index has them. `tag` is the Python's, "cp312". */
+/** The wheels are built from the sources: no package index has them. `tag` is the Python's, "cp312". */
 function installCommand(python: string, tag: string): string {
   return `${quote(python)} -m pip install dist/opstep_server-*.whl dist/opstep-*-${tag}-*.whl`;
 }

@@ -6,7 +6,7 @@ import { blocksOf, explain, type ListedOp, parseListing } from "./listingText";
 
 const LANGUAGE = "opstep-listing";
 
-/** Folds blocks and tells of variables and ops in listings. */
+/** Folds blocks and describes variables and ops in listings. */
 export class Listing implements vscode.FoldingRangeProvider, vscode.HoverProvider {
   static register(): vscode.Disposable[] {
     const listing = new Listing();
@@ -34,7 +34,7 @@ export class Listing implements vscode.FoldingRangeProvider, vscode.HoverProvide
     return new vscode.Hover(text, range);
   }
 
-  /** Listings are read-only and may be long: one is taken apart once. */
+  /** Listings are read-only and may be long: each is parsed once. */
   private ops(document: vscode.TextDocument): ListedOp[] {
     if (this.parsed?.document !== document || this.parsed.version !== document.version) {
       this.parsed = { document, version: document.version, ops: parseListing(document.getText()) };

@@ -9,7 +9,7 @@ export interface ListedOp {
   readonly type: string;
   readonly outputs: ReadonlyMap<string, string>;
   readonly inputs: ReadonlySet<string>;
-  /** The op's name and the Python line that made it, as the listing has them. */
+  /** The op's name and the Python line that made it, as in the listing. */
   readonly remark: string;
 }
 

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 
 import type { Op } from "./protocol";
 
-/** What stops at an op: a breakpoint of its own, one that it shares, or one that is switched off. */
+/** The breakpoint at an op: the op's own, a shared one, or a disabled one. */
 export type Mark = "own" | "shared" | "off";
 
 /**
@@ -20,7 +20,7 @@ export function toggle(op: Op): void {
   }
 }
 
-/** By op, what stops there. */
+/** The breakpoints by op. */
 export function marks(ops: readonly Op[]): Map<number, Mark> {
   const functions = functionBreakpoints();
   const lines = new Map<string, boolean>();
@@ -54,7 +54,7 @@ function markOf(
   }
   const shared = functions.filter((each) => matches(each.functionName, op, forward));
   const made = op.stack[0];
-  // A line means the ops that it made, not their gradients.
+  // A line stands for the ops that it made, not for their gradients.
   const line = made && op.forward === 0 ? lines.get(`${made.path}:${made.line}`) : undefined;
   if (shared.some((each) => each.enabled) || line === true) {
     return "shared";
@@ -66,7 +66,7 @@ function functionBreakpoints(): vscode.FunctionBreakpoint[] {
   return vscode.debug.breakpoints.filter((each) => each instanceof vscode.FunctionBreakpoint);
 }
 
-/** An op type, or a pattern over op names with * and ?; "grad:" before it takes gradients only. */
+/** An op type, or a pattern over op names with * and ?; with "grad:" before it, gradients only. */
 export function matches(pattern: string, op: Named, forward?: Named): boolean {
   if (pattern.startsWith("grad:")) {
     const rest = pattern.slice("grad:".length);

@@ -80,7 +80,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
     }
   }
 
-  // ---- what VS Code asks for ---------------------------------------------------------------------
+  // ---- requests of VS Code -----------------------------------------------------------------------
 
   async getChildren(node?: Node): Promise<Node[]> {
     if (!node) {
@@ -211,7 +211,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
     this.changed.fire(undefined);
   }
 
-  /** Marks the op at which the thread stands, and brings it into view. */
+  /** Marks the thread's current op, and brings it into view. */
   private async follow(): Promise<void> {
     const stop = this.stops.current;
     const place = this.view.visible ? await stop?.where() : undefined;
@@ -240,7 +240,7 @@ export class OpsView implements vscode.TreeDataProvider<Node>, vscode.Disposable
     if (!root) {
       return undefined;
     }
-    // From the program inwards: what was never unfolded has no nodes yet.
+    // From the program inwards: parts that were never unfolded have no nodes yet.
     let level: Node[] = await this.getChildren(root);
     for (const id of [...ops].reverse()) {
       const node = level.find((each) => each.kind === "op" && each.op.id === id);

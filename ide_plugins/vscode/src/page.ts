@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 
 import * as vscode from "vscode";
 
-/** What a view's page may load: this extension's own script and styles, and nothing else. */
+/** A view's page may load only this extension's script and styles. */
 export function pageOptions(extension: vscode.Uri): vscode.WebviewOptions {
   const folders = ["dist", "media"].map((name) => vscode.Uri.joinPath(extension, name));
   return { enableScripts: true, localResourceRoots: folders };

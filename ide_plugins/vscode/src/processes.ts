@@ -6,7 +6,7 @@ import * as vscode from "vscode";
 
 import { chooseInterpreter } from "./interpreter";
 
-/** A process with an executor, as `opstep ps --json` tells of it. */
+/** A process with an executor, as `opstep ps --json` describes it. */
 export interface RunningProcess {
   readonly pid: number;
   readonly argv: readonly string[];
@@ -48,7 +48,7 @@ export async function pickProcess(
   return chosen?.label;
 }
 
-/** How a process is offered. */
+/** A process as an item of the picker. */
 export function item(running: RunningProcess): vscode.QuickPickItem {
   const remarks = [
     ...(running.policy === "full" ? [] : [running.policy]),

@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import type { Stops } from "./stops";
 import type { Graph, Op, Program } from "./protocol";
 
-/** The programs of all sessions; each version of one is asked for once. */
+/** The programs of all sessions; each version is fetched once. */
 export class Programs {
   private readonly graphs = new Map<vscode.DebugSession, Map<string, Promise<Graph | undefined>>>();
 
@@ -33,7 +33,7 @@ export class Programs {
   ): Promise<Graph | undefined> {
     const graph = await ask<Graph>(session, "opstepGraph", { program });
     if (!graph) {
-      known.delete(program); // A step cancels what is under way: the next stop asks again.
+      known.delete(program); // A step cancels the request: the next stop asks again.
     }
     return graph;
   }
@@ -66,7 +66,7 @@ export async function showListing(
   graph: Graph,
   op: Op,
 ): Promise<void> {
-  // VS Code names what has no path by its name, this function does not.
+  // VS Code shows a source without a path by its name; this function does not.
   const source = { ...graph.listing, path: graph.listing.name };
   await open(vscode.debug.asDebugSourceUri(source, session), op.listingLine);
 }

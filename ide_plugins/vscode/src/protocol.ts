@@ -29,7 +29,7 @@ export interface Op {
   readonly stack: readonly SourceLine[];
 }
 
-/** Variables on their way from the op that makes them to one of the same block that reads them. */
+/** Variables that go from the op that makes them to an op of the same block that reads them. */
 export interface Edge {
   readonly from: number;
   readonly to: number;
@@ -60,24 +60,24 @@ export interface Program {
   readonly ops: number;
 }
 
-/** Where a thread stands. */
+/** The place of a stopped thread. */
 export interface Place {
   readonly threadId: number;
   readonly program: string;
   readonly programName: string;
   readonly run: number;
-  /** The op, then those whose blocks it is in. */
+  /** The op, then the ops around it. */
   readonly ops: readonly number[];
   readonly iterations: readonly number[];
   readonly after: boolean;
   readonly fault?: string;
 }
 
-/** What a frame's Python code calls a variable. */
+/** The name of a variable in a frame's Python code. */
 export interface Name {
   readonly name: string;
   readonly variable: string;
-  /** That assigned it, where that is known. */
+  /** The line that assigned it, if known. */
   readonly line?: number;
 }
 
@@ -95,7 +95,7 @@ export interface Value {
   readonly inf: number;
 }
 
-/** What a tap said last of a value; what nothing finite is known of is left out. */
+/** A tap's last statistics of a value; without finite elements, figures are left out. */
 export interface Statistics {
   readonly op: number;
   readonly variable: string;

@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 import type { Stop, Stops } from "./stops";
 import type { Place } from "./protocol";
 
-/** Where the run stands: `digits · run 42 · iteration 3 · 118 runs/s`. */
+/** The place of the run: `digits · run 42 · iteration 3 · 118 runs/s`. */
 export class StatusBar implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem(
     "opstep.place",
@@ -41,7 +41,7 @@ export class StatusBar implements vscode.Disposable {
     this.rate = speed(this.last, { stop, place }, milliseconds);
     this.last = { stop, place };
     this.item.text = `$(debug-stackframe) ${describe(place)}${this.rate}`;
-    this.item.tooltip = place.fault ?? "opstep: where the run stands. Click for the graph.";
+    this.item.tooltip = place.fault ?? "opstep: the place of the run. Click for the graph.";
     this.item.show();
   }
 
@@ -52,7 +52,7 @@ export class StatusBar implements vscode.Disposable {
     } else {
       const name = this.last?.place.programName ?? "opstep";
       this.item.text = `$(debug-start) ${name} · running${this.rate}`;
-      this.item.tooltip = "opstep: the script runs.";
+      this.item.tooltip = "opstep: the script is running.";
       this.item.show();
     }
   }
@@ -63,7 +63,7 @@ export function describe(place: Place): string {
   return `${place.programName} · run ${place.run}${iterations}`;
 }
 
-/** Of the runs since the last stop; nothing when there were none, as in stepping. */
+/** The speed of runs since the last stop; empty when there were none, as in stepping. */
 export function speed(
   before: { stop: { session: object; threadId: number }; place: Place } | undefined,
   now: { stop: { session: object; threadId: number }; place: Place },

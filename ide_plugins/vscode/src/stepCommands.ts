@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 
 import type { Stops } from "./stops";
 
-/** By command, how the adapter is to go on. Editors themselves step by lines only. */
+/** The resume mode of each command. Editors themselves step only by lines. */
 const STEPS = {
   "opstep.stepOp": "over",
   "opstep.stepOpInto": "into",

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 
 import type { Place, Value } from "./protocol";
 
-/** A thread that stands still. */
+/** A stopped thread. */
 export class Stop {
   private place: Promise<Place | undefined> | undefined;
 
@@ -19,7 +19,7 @@ export class Stop {
     return this.place;
   }
 
-  /** Of those variables that are there, what they hold. */
+  /** The values of those variables that have one. */
   async values(variables: readonly string[]): Promise<readonly Value[]> {
     const answer = await this.ask<{ values: Value[] }>("opstepValues", { variables });
     return answer?.values ?? [];
@@ -34,7 +34,7 @@ export class Stop {
   }
 }
 
-// A step is mostly over sooner: views need not show that it runs.
+// Most steps are shorter: views need not show that the thread runs.
 const STEP_MS = 150;
 
 const GOING_ON = new Set(["continue", "next", "stepIn", "stepOut"]);
@@ -49,7 +49,7 @@ export class Stops implements vscode.DebugAdapterTrackerFactory, vscode.Disposab
   private pending: NodeJS.Timeout | undefined;
   private since = 0;
 
-  /** A thread stopped, went on, or another one was chosen. */
+  /** A thread stopped or went on, or the user chose another one. */
   readonly onDidChange = this.changed.event;
   /** There are new programs, or fewer; also when a session begins or ends. */
   readonly onDidChangePrograms = this.compiled.event;
@@ -73,19 +73,19 @@ export class Stops implements vscode.DebugAdapterTrackerFactory, vscode.Disposab
     return this.stop;
   }
 
-  /** When the thread that was looked at last went on, on the clock of `performance`. */
+  /** When the thread in view last went on, on the clock of `performance`. */
   get wentOn(): number {
     return this.since;
   }
 
-  /** Sessions that run, the oldest first. */
+  /** Active sessions, the oldest first. */
   get sessions(): vscode.DebugSession[] {
     return [...this.bySession.keys()];
   }
 
   createDebugAdapterTracker(session: vscode.DebugSession): vscode.DebugAdapterTracker {
     this.bySession.set(session, new Map());
-    // By number, the requests under way that let a thread go on, and which one.
+    // By number, requests under way that resume a thread, with that thread.
     const asked = new Map<number, number>();
     return {
       onWillReceiveMessage: (request: Message) => {

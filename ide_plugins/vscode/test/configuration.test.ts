@@ -89,7 +89,7 @@ test("a process id is a number, also as text", async () => {
   assert.equal((await attach("4711"))?.["pid"], 4711);
   assert.equal((await attach(12))?.["pid"], 12);
   assert.equal(await attach("me"), undefined);
-  assert.match(state.errors.join(), /"me" is no process id/);
+  assert.match(state.errors.join(), /"me" is not a process id/);
 });
 
 test("the interpreter: configuration, setting, python3", async () => {

@@ -21,7 +21,7 @@ function op(id: number, reads: string[], makes: string[], block = 0): Op {
   };
 }
 
-/** With an edge from the newest maker of each variable, as the adapter says for ops of one block. */
+/** A graph with an edge from the newest maker of each variable, as the adapter gives for ops of one block. */
 function graph(ops: Op[], blocks: Block[] = []): Graph {
   const makers = new Map<string, Op>();
   const edges: Edge[] = [];
@@ -56,7 +56,7 @@ function overlap(a: Box, b: Box): boolean {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
-/** Every pair of boxes is apart, or one is inside of the other. */
+/** Checks that each pair of boxes is apart, or one is inside of the other. */
 function checkApart(layout: Layout): void {
   for (const [index, a] of layout.boxes.entries()) {
     for (const b of layout.boxes.slice(index + 1)) {
@@ -169,7 +169,7 @@ test("edges over many layers are long, sooner when they go from a forward op to 
   assert.deepEqual(long(chain(true)), [1, 2, 3, 4, 1]);
 });
 
-/** An edge that is shown keeps clear of the boxes between its ends. */
+/** Checks that each visible edge avoids the boxes between its ends. */
 function checkClear(layout: Layout): void {
   for (const edge of layout.edges.filter(({ long }) => !long)) {
     for (const { x, y } of edge.points.slice(1, -1)) {

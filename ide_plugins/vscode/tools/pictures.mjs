@@ -1,4 +1,4 @@
-// Puts the pictures of docs/ where the walkthrough finds them, and writes dist/README.md. An extension's page in VS Code
+// Copies the pictures of docs/ to the walkthrough, and writes dist/README.md. An extension's page in VS Code
 // shows pictures from https only: with PICTURES_URL they come from there, else the page names the walkthrough instead.
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";

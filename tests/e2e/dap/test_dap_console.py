@@ -54,7 +54,7 @@ def test_commands_at_a_stop(programs: Path) -> None:
         session.request("continue", {"threadId": 1})
         session.stopped("data breakpoint")
         frame = session.top(1)["id"]
-        assert typed("unwatch loss", frame) == "mean_0.out is watched no longer"
+        assert typed("unwatch loss", frame) == "mean_0.out is no longer watched"
         session.request("continue", {"threadId": 1})
         assert session.ends() == 0
 

@@ -78,7 +78,7 @@ def test_a_saved_program_with_taps(folder: Path) -> None:
 
 def test_a_wrong_file_is_said_before_anything_runs(folder: Path) -> None:
     (folder / "taps.toml").write_text(TOML.replace("every", "evry"))
-    sentence = "opstep: taps.toml:11: 'evry' is no key of a tap: did you mean 'every'?\n"
+    sentence = "opstep: taps.toml:11: 'evry' is not a key of a tap: did you mean 'every'?\n"
     said = run("-m", "opstep_server", "run", "--taps", "taps.toml", str(TAPPED), cwd=folder)
     assert (said.returncode, said.stdout, said.stderr) == (2, "", sentence)
     said = run("-m", "opstep_server", "collect", "--check", "--taps", "taps.toml", cwd=folder)
@@ -184,8 +184,8 @@ def test_a_program_taps_itself(tmp_path: Path) -> None:
     assert (told["other"]["delivered"], told["ended"]) == (3, "it has made its 3 records")
     gone, key, nowhere, strange = told["errors"]
     assert gone == "there is no tap 'mine' any more"
-    assert key == "'evry' is no key of a tap: did you mean 'every'?"
-    assert nowhere.startswith("where to? say to=")
+    assert key == "'evry' is not a key of a tap: did you mean 'every'?"
+    assert nowhere.startswith("say where to: to=")
     assert strange.startswith("a tap cannot have these keys: ")
     found = records(tmp_path / "logs")
     assert [one["tap"] for one in found].count("mine") == 111

@@ -175,7 +175,9 @@ def test_the_file_is_followed(tmp_path: Path) -> None:
         with Command("log", str(script.pid), "--taps", "taps.toml", cwd=tmp_path) as log:
             assert wait_until(lambda: len(steps("t")) > 3)
             (tmp_path / "taps.toml").write_text(text + "evry = 5\n")
-            log.says("taps.toml:7: 'evry' is no key of a tap: did you mean 'every'?; the taps stay")
+            log.says(
+                "taps.toml:7: 'evry' is not a key of a tap: did you mean 'every'?; the taps stay"
+            )
             before = len(steps("t"))
             assert wait_until(lambda: len(steps("t")) > before + 3)
             assert all(step % 5 == 0 for step in steps("t"))
@@ -226,10 +228,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["tanh", "--every", "0"], "--every: 0 is no whole number from 1"),
+        (["tanh", "--every", "0"], "--every: 0 is not a whole number from 1"),
         (
             ["tanh", "--to", "parkett:x"],
-            "'parkett:x' is no place for records: did you mean 'parquet'?",
+            "'parkett:x' is not a place for records: did you mean 'parquet'?",
         ),
         (["tanh", "relu", "--name", "x"], "--name: give one place, or no name"),
         ([], "which ops? say one of ops, line, variable, gradient_of, op, listing"),

@@ -109,9 +109,9 @@ def test_beyond_this_machine_it_is_tls(tmp_path: Path):
     ("words", "sentence"),
     [
         (["--listen", "0.0.0.0:0"], "0.0.0.0:0 can be reached from other machines"),
-        (["--listen", "here"], "'here' is no address: write unix:/path or host:port"),
+        (["--listen", "here"], "'here' is not an address: write unix:/path or host:port"),
         (["--listen", "unix:/tmp/x", "1"], "give a process's id, a server's address or --listen"),
-        ([], "attach to what? give a process's id"),
+        ([], "attach needs a process id"),
     ],
 )
 def test_wrong_places(words: list[str], sentence: str):

@@ -76,8 +76,8 @@ def test_it_shows_what_it_gave_and_a_number_is_a_line_of_the_listing(folder: Pat
     ("words", "sentence"),
     [
         (["model", "--feed", "x=nowhere.npy"], "there is no file nowhere.npy to feed x from"),
-        (["model", "--feed", "x"], "'x' is no feed: write --feed NAME=FILE.npy"),
-        (["model", "--repeat", "0"], "'0' is no number for --repeat"),
+        (["model", "--feed", "x"], "'x' is not a feed: write --feed NAME=FILE.npy"),
+        (["model", "--repeat", "0"], "'0' is not a number for --repeat"),
         (["main.opstep", "--startup", "nowhere"], "there is no file nowhere"),
         (["--feed", "x=x.npy", "save.py"], "--feed is for a saved program, and save.py is a"),
         (["--batch-size", "2", "save.py"], "--batch-size is for a saved program, and save.py"),

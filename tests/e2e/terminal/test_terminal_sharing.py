@@ -173,4 +173,4 @@ def test_nobody_there(tmp_path: Path):
     assert "192.0.2.1:7 is on another machine: give --token-file and --tls-ca" in attach(
         "192.0.2.1:7"
     )
-    assert "'train.py' is no address: write unix:/path or host:port" in attach("train.py")
+    assert "'train.py' is not an address: write unix:/path or host:port" in attach("train.py")

@@ -151,7 +151,7 @@ def test_records_without_statistics(tmp_path: Path):
         ),
         (
             "columns",
-            "{} has only Parquet files, which are no live table: 'opstep log report' reads them",
+            "{} has only Parquet files, which cannot be shown live: 'opstep log report' reads them",
         ),
     ],
 )
@@ -370,12 +370,12 @@ def test_keys(log: FakeLog):
         t.press("Enter")
         t.hides("^filter: ")
         t.type("x")
-        t.shows(r"^ x is no key here: see those below │ ")
+        t.shows(r"^ x is not a key here: see those below │ ")
         t.press("F5")
-        t.shows(r"^ f5 is no key here")
+        t.shows(r"^ f5 is not a key here")
         t.press("End")
         until(t, lambda: t.style("fc_3.matmul").reverse)
-        t.hides("no key here")
+        t.hides("not a key here")
         t.type("q")
         assert t.wait() == 0
         assert t.raw.rstrip().rfind(LEAVE) > 0

@@ -68,7 +68,11 @@ except base.SinkError as error:
 
 
 def test_other_kinds_are_refused():
-    with pytest.raises(SinkError, match=r"'parket' is no kind of sink: did you mean 'parquet'\?"):
+    with pytest.raises(
+        SinkError, match=r"'parket' is not a kind of sink: did you mean 'parquet'\?"
+    ):
         kinds.load("parket")
-    with pytest.raises(SinkError, match=r"'x' is no kind of sink: there are jsonl, tensorboard, "):
+    with pytest.raises(
+        SinkError, match=r"'x' is not a kind of sink: there are jsonl, tensorboard, "
+    ):
         kinds.load("x")

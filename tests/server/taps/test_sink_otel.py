@@ -204,5 +204,5 @@ def test_a_collector_that_never_answers():
 
 @pytest.mark.parametrize("endpoint", ["", "127.0.0.1:4318", "ftp://x", "http://"])
 def test_endpoints_are_checked(endpoint: str):
-    with pytest.raises(SinkError, match=r"is no endpoint: write http://host:4318"):
+    with pytest.raises(SinkError, match=r"is not an endpoint: write http://host:4318"):
         sink("otel", NONE, endpoint=endpoint)

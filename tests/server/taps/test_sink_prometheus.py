@@ -206,7 +206,7 @@ def test_an_address_that_is_taken():
     ("listen", "said"),
     [
         (":9464", "names no host: write 127.0.0.1:9464 for this machine only"),
-        ("9464", "is no address"),
+        ("9464", "is not an address"),
         ("unix:/tmp/x", "is host:port"),
     ],
 )

@@ -213,5 +213,7 @@ def test_a_read_only_directory(tmp_path: Path):
 
 
 def test_other_formats_are_refused(tmp_path: Path):
-    with pytest.raises(SinkError, match="'csv' is no format of tensors: write npy or safetensors"):
+    with pytest.raises(
+        SinkError, match="'csv' is not a format of tensors: write npy or safetensors"
+    ):
         sink("tensors", tmp_path, format="csv")

@@ -111,31 +111,30 @@ def test_files_of_lines_are_whole_and_without_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("evry = 2", "taps.toml:5: 'evry' is no key of a tap: did you mean 'every'?"),
-        ("every = 0", "taps.toml:5: every: 0 is no whole number from 1"),
-        ("every = true", "taps.toml:5: every: true is no whole number from 1"),
+        ("evry = 2", "taps.toml:5: 'evry' is not a key of a tap: did you mean 'every'?"),
+        ("every = 0", "taps.toml:5: every: 0 is not a whole number from 1"),
+        ("every = true", "taps.toml:5: every: true is not a whole number from 1"),
         (
             'what = ["histogramm"]',
-            "taps.toml:5: what: 'histogramm' is nothing that can be recorded: "
-            "did you mean 'histogram'?",
+            "taps.toml:5: what: 'histogramm' cannot be recorded: did you mean 'histogram'?",
         ),
         (
             'for = "10 fortnights"',
-            "taps.toml:5: for: '10 fortnights' is no duration: write '90s', '10m' or '1h30m'",
+            "taps.toml:5: for: '10 fortnights' is not a duration: write '90s', '10m' or '1h30m'",
         ),
         (
             'until = "tomorrow"',
-            "taps.toml:5: until: 'tomorrow' is no date: write 2026-12-01 or "
+            "taps.toml:5: until: 'tomorrow' is not a date: write 2026-12-01 or "
             "2026-12-01T18:00:00Z for UTC",
         ),
         (
             'max_bytes = "4 parsec"',
-            "taps.toml:5: max_bytes: '4 parsec' is no size: write '64MB', '1GiB' or a number of "
+            "taps.toml:5: max_bytes: '4 parsec' is not a size: write '64MB', '1GiB' or a number of "
             "bytes",
         ),
         (
             "probability = 2",
-            "taps.toml:5: probability: 2 is no chance: write a number above 0 and up to 1",
+            "taps.toml:5: probability: 2 is not a probability: write a number above 0 and up to 1",
         ),
         ('to = ["mian"]', "taps.toml:5: there is no sink 'mian': did you mean 'main'?"),
         (
@@ -158,7 +157,7 @@ def test_mistakes_in_a_tap(line: str, sentence: str) -> None:
     [
         ("[[tap]\n", "taps.toml:1: "),
         ('[sinks.a]\nkind = "jsonl"\npath = "x', "taps.toml:3: "),
-        ("taps = 1", "taps.toml:1: 'taps' is no key of taps.toml: did you mean 'tap'?"),
+        ("taps = 1", "taps.toml:1: 'taps' is not a key of taps.toml: did you mean 'tap'?"),
         ("[tap]\nops = 'x'", "taps.toml:1: a tap begins with [[tap]], in two pairs of brackets"),
         (
             "[[tap]]\nops = 'x'",
@@ -166,12 +165,13 @@ def test_mistakes_in_a_tap(line: str, sentence: str) -> None:
         ),
         (
             '\n[sinks.a]\nkind = "parkett"',
-            "taps.toml:3: 'parkett' is no kind of sink: did you mean 'parquet'?",
+            "taps.toml:3: 'parkett' is not a kind of sink: did you mean 'parquet'?",
         ),
         ("[sinks.a]\n", "taps.toml:1: the sink has no kind: there are jsonl, tensorboard, "),
         (
             '[sinks.a]\nkind = "jsonl"\nrotate = 1',
-            "taps.toml:3: 'rotate' is no key of a sink of kind jsonl: did you mean 'rotate_bytes'?",
+            "taps.toml:3: 'rotate' is not a key of a sink of kind jsonl: "
+            "did you mean 'rotate_bytes'?",
         ),
         (
             '[sinks.a]\nkind = "jsonl"\nkeep = "all"',
@@ -183,10 +183,10 @@ def test_mistakes_in_a_tap(line: str, sentence: str) -> None:
         ),
         (
             '[sinks.a]\nkind = "prometheus"\nlisten = "nowhere"',
-            "taps.toml:1: 'listen' of a prometheus sink: 'nowhere' is no address: ",
+            "taps.toml:1: 'listen' of a prometheus sink: 'nowhere' is not an address: ",
         ),
-        ('[limits]\nmemory = "lots"', "taps.toml:2: memory: 'lots' is no size: "),
-        ("server = 3", "taps.toml:1: 3 is no name for a server"),
+        ('[limits]\nmemory = "lots"', "taps.toml:2: memory: 'lots' is not a size: "),
+        ("server = 3", "taps.toml:1: 3 is not a name for a server"),
     ],
 )
 def test_mistakes_in_the_file(text: str, sentence: str) -> None:
@@ -224,7 +224,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(config.ConfigError, match=r"cannot read .*: No such file"):
         config.read(str(tmp_path / "none.toml"))
     (tmp_path / "bytes.toml").write_bytes(b'server = "x"\n\xff\xfe')
-    with pytest.raises(config.ConfigError, match=r"bytes\.toml:2: this is no UTF-8 text"):
+    with pytest.raises(config.ConfigError, match=r"bytes\.toml:2: this is not UTF-8 text"):
         config.read(str(tmp_path / "bytes.toml"))
 
 
@@ -281,7 +281,7 @@ def test_sizes(text: object, size: int) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "-1s", "0", True, 0, [], "1h 2x", float("inf"), "m"])
 def test_no_durations(wrong: object) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="is not a duration"):
         quantities.seconds(wrong)
 
 
@@ -296,5 +296,5 @@ def test_two_sinks_do_not_write_the_same_files() -> None:
 def test_options_mean_what_keys_mean() -> None:
     made = option_settings.settings(parse_log(["1", "a", "--for", "10", "--histogram"]), ["."])
     assert (made.taps[0].message.seconds, made.taps[0].message.histogram_bins) == (10, 64)
-    with pytest.raises(config.ConfigError, match="--histogram: 0 is no whole number from 1"):
+    with pytest.raises(config.ConfigError, match="--histogram: 0 is not a whole number from 1"):
         option_settings.settings(parse_log(["1", "a", "--histogram", "0"]), ["."])

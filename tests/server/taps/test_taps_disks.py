@@ -89,5 +89,5 @@ def test_a_bad_version_is_told_once(tmp_path: Path) -> None:
 
     asyncio.run(run())
     (said,) = told
-    assert "'opps' is no key of a tap" in said
+    assert "'opps' is not a key of a tap" in said
     assert said.endswith("; the taps stay as they were")

@@ -313,9 +313,9 @@ def test_a_program_asks_for_taps(tmp_path: Path) -> None:
                 assert executor.answered[-1].id == number
                 return executor.answered[-1]
 
-            assert (await ask(ops="conv*")).error.startswith("where to? say to=")
+            assert (await ask(ops="conv*")).error.startswith("say where to: to=")
             said = (await ask(ops="conv*", evry=3, to="logs")).error
-            assert said == "'evry' is no key of a tap: did you mean 'every'?"
+            assert said == "'evry' is not a key of a tap: did you mean 'every'?"
             uid = (await ask(ops="conv*", to="logs", every=5)).uid
             (tap,) = executor.of("set_taps")[-1].taps
             assert (tap.uid, tap.where.pattern, tap.every) == (uid, "conv*", 5)
@@ -325,7 +325,7 @@ def test_a_program_asks_for_taps(tmp_path: Path) -> None:
             await executor.send(tap_records=records(1, [1, 1]))
             await until(lambda: executor.taken)
             assert [line["step"] for line in lines(tmp_path)] == [0, 1]
-            assert (await ask(uid=uid, every=7, to=None)).error.startswith("where to?")
+            assert (await ask(uid=uid, every=7, to=None)).error.startswith("say where to:")
             assert (await ask(uid=uid, every=7)).uid == uid
             (tap,) = executor.of("set_taps")[-1].taps
             assert (tap.where.pattern, tap.every) == ("conv*", 7)

@@ -176,7 +176,7 @@ def test_up_and_down_the_stack():
     lines, _ = batch("b add", "run", "down")
     assert lines[-1] == "error: frame 0, the op, is the innermost: there is none further down"
     lines, _ = batch("b add", "run", "up x")
-    assert lines[-1] == "error: 'x' is no number of frames: write 1 or more"
+    assert lines[-1] == "error: 'x' is not a number of frames: write 1 or more"
 
 
 @pytest.mark.parametrize(
@@ -202,20 +202,20 @@ def test_up_and_down_the_stack():
         ),
         ("break 0", "there is no line 0: lines count from 1"),
         ("break -1", "there is no line -1: lines count from 1"),
-        (f"break {SCRIPT}:abc", f"'abc' is no line's number: write {SCRIPT}:12"),
-        (f"break {SCRIPT}:-1", f"'-1' is no line's number: write {SCRIPT}:12"),
-        ("break listing:x", "'x' is no line's number: write listing:12"),
+        (f"break {SCRIPT}:abc", f"'abc' is not a line number: write {SCRIPT}:12"),
+        (f"break {SCRIPT}:-1", f"'-1' is not a line number: write {SCRIPT}:12"),
+        ("break listing:x", "'x' is not a line number: write listing:12"),
         ("break 9999", f"there is no line 9999: {SCRIPT} has {LINES} lines"),
-        ("break #x", "'#x' is no op: write # and its number, as 'info ops' shows it"),
+        ("break #x", "'#x' is not an op: write # and its number, as 'info ops' shows it"),
         ("catch fish", "there is no fault 'fish': there are nan, inf, overflow or error"),
         ("delete 4", "there is no breakpoint 4, nor any other: 'break' sets one"),
-        ("delete x", "'x' is no breakpoint's number: see 'info breakpoints'"),
+        ("delete x", "'x' is not a breakpoint number: see 'info breakpoints'"),
         (
             "info",
             "write 'info' and one of breakpoints, taps, op, ops, blocks, display, catch, vars, "
             "programs, threads, frame, locals, line, watchpoints, args",
         ),
-        ("next 0", "'0' is no number of times: write 1 or more"),
+        ("next 0", "'0' is not a number of times: write 1 or more"),
     ],
 )
 def test_a_command_that_fails_ends_the_batch_with_code_2(command: str, message: str):

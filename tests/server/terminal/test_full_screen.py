@@ -177,7 +177,7 @@ def test_it_comes_and_goes_while_the_script_runs(tmp_path: Path):
         t.type("layout source\r")
         t.hides(r"tensors")
         t.type("layout fish\r")
-        t.shows(r"^error: 'fish' is no pane")
+        t.shows(r"^error: 'fish' is not a pane")
         t.press("F5")
         t.shows(r"^run 5$")
         t.press("C-C")

@@ -152,7 +152,7 @@ def test_what_is_no_text_is_refused(script: Path, tmp_path: Path):
     (tmp_path / "data").write_bytes(b"\xff\xfe\x00")
 
     async def body() -> None:
-        with pytest.raises(DebuggerError, match=r"cannot read .*data: it is no text"):
+        with pytest.raises(DebuggerError, match=r"cannot read .*data: it is not text"):
             await run(new_session(script), f"source {tmp_path / 'data'}")
 
     asyncio.run(body())

@@ -29,7 +29,7 @@ ATTACH_EPILOG = """\
 With ADDRESS the terminal shares the processes of an 'opstep serve' with its other clients; each has
 breakpoints and catches of its own. With --listen the terminal is the debug server: processes that
 were started with OPSTEP_SERVER=ADDRESS dial it. Either way they come and go, and each is a thread.
-TCP wants a token, and beyond this machine TLS; a process has them by OPSTEP_TOKEN_FILE and
+TCP needs a token, and from other machines TLS; a process has them by OPSTEP_TOKEN_FILE and
 OPSTEP_TLS_CA. Exit codes are those of 'opstep debug'.
 
 examples:
@@ -50,11 +50,11 @@ examples:
   opstep serve --listen 127.0.0.1:7001 --dap 127.0.0.1:7002
   opstep serve --listen 0.0.0.0:7001 --token-file token --tls-cert cert.pem --tls-key key.pem
 
-TCP wants a token, and beyond this machine TLS. An executor has them by OPSTEP_TOKEN_FILE and
+TCP needs a token, and from other machines TLS. An executor has them by OPSTEP_TOKEN_FILE and
 OPSTEP_TLS_CA, an editor by tokenFile and tlsCa in its attach configuration.
 """
 
-# Commands of the executor's own package, which this one must not import.
+# Commands of the executor's package, which this one must not import.
 EXECUTOR_COMMANDS = {
     "run": "run a script, a saved model or a saved program",
     "show": "print a saved model or program as a listing or as a graph",
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     rest = debug.add_argument(
         "args", metavar="ARGS", nargs=argparse.REMAINDER, help="a script's arguments"
     )
-    rest.required = False  # Python 3.11 would name it among what is missing.
+    rest.required = False  # Python 3.11 would list it as missing.
     _add_debug(debug)
     attach = commands.add_parser(
         "attach",
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _add_access(attach)
     attach.add_argument(
-        "--tls-ca", metavar="FILE", help="root certificates for ADDRESS, in PEM; then it is TLS"
+        "--tls-ca", metavar="FILE", help="root certificates for ADDRESS, in PEM; they turn TLS on"
     )
     _add_commands(attach)
     ps = commands.add_parser(
@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
         description="List your processes that have an executor, and can be attached to.",
         epilog=PS_EPILOG,
     )
-    ps.add_argument("--json", action="store_true", help="for programs: a list of objects")
+    ps.add_argument("--json", action="store_true", help="as JSON: a list of objects")
     dap = commands.add_parser(
         "dap",
         help="serve the Debug Adapter Protocol to an editor",
@@ -156,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """It is looked up only when it is asked for."""
+    """Shows the version, which is looked up only on request."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(f"opstep {opstep_server.version()}")
@@ -164,7 +164,7 @@ class _Version(argparse.Action):
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Ends with a sentence when they are wrong."""
+    """Parses the arguments; ends the process with a sentence when they are wrong."""
     top = parser()
     args = top.parse_args(words)
     if args.command is None:
@@ -173,7 +173,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     if args.command == "debug":
         args.saved = saved_programs.is_saved(args.file)
         if args.saved:
-            # A program takes no arguments of its own: what follows it is for us too.
+            # A program takes no arguments: those after it are for us too.
             options = argparse.ArgumentParser("opstep debug", usage=_DEBUG_USAGE, add_help=False)
             _add_debug(options)
             args = options.parse_args(args.args, args)
@@ -181,12 +181,12 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def problem(args: argparse.Namespace) -> str:
-    """One sentence on arguments that cannot be used; "" when they can."""
+    """One sentence on unusable arguments; "" when all are fine."""
     if args.command == "attach":
         if args.place is not None and args.listen is not None:
             return "give a process's id, a server's address or --listen ADDRESS, not two of them"
         if args.place is None and args.listen is None:
-            return "attach to what? give a process's id, which 'opstep ps' shows, or an address"
+            return "attach needs a process id, which 'opstep ps' shows, or an address"
         return ""
     if args.saved:
         return saved_programs.problem(args)
@@ -208,7 +208,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tui", action="store_true", help="begin with the full screen")
     parser.add_argument(
         "--batch", action="store_true",
-        help="run the given commands, then end; where the last one meets a fault, with its inputs",
+        help="run the given commands, then end; after a fault, show the inputs of its op",
     )  # fmt: skip
     parser.add_argument(
         "-ex", action="append", default=[], metavar="CMD", dest="commands", type=_one,
@@ -223,7 +223,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
 def _add_save_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-folder", metavar="DIR",
-        help="where clients that come over TCP may have tensors written; without it they get the "
+        help="the folder in which TCP clients may write tensors; without it they get the "
         "data only",
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ def _add_save_folder(parser: argparse.ArgumentParser) -> None:
 def _add_access(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-file", metavar="FILE",
-        help="a file that only you can read, with the token that TCP wants; made if not given",
+        help="a file that only you can read, with the token for TCP; made if not given",
     )  # fmt: skip
     parser.add_argument("--tls-cert", metavar="FILE", help="the server's certificate, in PEM")
     parser.add_argument("--tls-key", metavar="FILE", help="its key")

@@ -1,11 +1,11 @@
-"""Exit codes of the terminal debugger: one table, from which its help is made."""
+"""Exit codes of the terminal debugger: the table behind its help."""
 
 from __future__ import annotations
 
 from opstep_server.wire import debug_pb2 as pb
 
 FAULT = 1
-# Of `opstep log`: there were records, and none was written.
+# Of `opstep log`: there were records, but none was written.
 LOST = 1
 WRONG = 2
 
@@ -32,7 +32,7 @@ def is_fault(reason: pb.StopReason) -> bool:
 
 
 def code(failed: bool, fault: bool, script: int | None) -> int:
-    """Of a session without a person: a command failed, a fault was met, the script's own code."""
+    """The code of a batch: a command failed, it stopped at a fault, or the script's own code."""
     if failed:
         return WRONG
     if fault:

@@ -30,6 +30,6 @@ def ps(as_json: bool = False) -> int:
 
 def _row(process: doorbell.Running) -> tuple[str, str, str, str]:
     attached = "yes" if process.attached else "server" if process.server else "no"
-    # What it was called with is its own affair: no control character reaches the terminal.
+    # Arguments may hold anything: no control character may reach the terminal.
     command = "".join(c if c.isprintable() else "?" for c in shlex.join(process.argv))
     return str(process.pid), process.policy, attached, command

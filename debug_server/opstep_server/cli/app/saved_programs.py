@@ -8,7 +8,7 @@ import sys
 
 from opstep_server.debugger import LaunchTarget
 
-# Bytes that no Python source has and that every saved program begins with some of.
+# Bytes that are in the beginning of every saved program, but never in Python source.
 _BINARY = frozenset(range(9))
 
 
@@ -26,7 +26,7 @@ def is_saved(path: str) -> bool:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those of `opstep run`; its --batch is --batch-size here."""
+    """Adds the options of `opstep run`; its --batch is --batch-size here."""
     group = parser.add_argument_group("of a saved program or model, anywhere among the arguments")
     for flag, metavar, what in _VALUES:
         group.add_argument(flag, metavar=metavar, action="append", default=[], help=what)
@@ -46,7 +46,7 @@ _VALUES = (
     ("--set", "NAME=VALUE", "another value of a setting; may be repeated"),
     ("--steps", "N", "how many iterations the first loop over data makes"),
     ("--data", "[NAME=]FILE.rec", "read this record file, in the first loop or NAME's"),
-    ("--checkpoint", "FILE", "what an interrupted loop goes on from"),
+    ("--checkpoint", "FILE", "the file from which an interrupted loop goes on"),
 )
 _FLAGS = (
     ("--random", "random values for the other feeds"),
@@ -55,7 +55,7 @@ _FLAGS = (
 
 
 def given(args: argparse.Namespace) -> list[str]:
-    """What was said of them, as `opstep run` wants it."""
+    """The given options as arguments for `opstep run`."""
     words: list[str] = []
     for flag, _, _ in _VALUES:
         for value in _value(args, flag):
@@ -69,11 +69,11 @@ def _value(args: argparse.Namespace, flag: str) -> list[str]:
 
 
 def problem(args: argparse.Namespace) -> str:
-    """What can be seen to be wrong before it runs; "" when nothing can."""
+    """An error that can be seen before the start; "" for none."""
     for text in args.feed:
         name, equals, path = text.partition("=")
         if not (name and equals and path):
-            return f"'{text}' is no feed: write --feed NAME=FILE.npy"
+            return f"'{text}' is not a feed: write --feed NAME=FILE.npy"
         if not os.path.isfile(path):
             return f"there is no file {path} to feed {name} from"
     for path in [*args.startup, *args.params]:
@@ -82,11 +82,11 @@ def problem(args: argparse.Namespace) -> str:
     for flag, least in (("batch_size", 1), ("repeat", 1), ("steps", 1), ("seed", None)):
         for text in getattr(args, flag):
             if not text.isdecimal() or (least and int(text) < least):
-                return f"'{text}' is no number for --{flag.replace('_', '-')}"
+                return f"'{text}' is not a number for --{flag.replace('_', '-')}"
     return ""
 
 
 def target(args: argparse.Namespace) -> LaunchTarget:
-    # A file beside the user must not be taken for a module of ours.
+    # A file in the current folder must not be imported as one of our modules.
     safe = {"PYTHONSAFEPATH": "1"} if sys.version_info >= (3, 11) else {}
     return LaunchTarget("opstep", ("run", *given(args), args.file), module=True, env=safe)

@@ -7,7 +7,7 @@ import sys
 
 
 def open_missing() -> None:
-    """Nothing comes from them and nothing goes to them, but they are there (`opstep … >&-`)."""
+    """Opens missing standard streams on /dev/null (`opstep … >&-`)."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is not None:
             continue

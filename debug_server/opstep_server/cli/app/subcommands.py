@@ -53,13 +53,13 @@ def run_subcommand(words: list[str]) -> int:
 
 
 def _step_back() -> None:
-    """What is logged comes first, on a machine that is busy: it runs, we only write it down."""
+    """Lowers our priority, so that on a busy machine the logged process comes first."""
     with contextlib.suppress(OSError):
         os.nice(10)
 
 
 def _adapter(args: argparse.Namespace) -> int:
-    # Only here: the terminal does not need the adapter, nor the adapter the terminal.
+    # Imported here: the terminal does not need the adapter, nor the adapter the terminal.
     from opstep_server.dap.server import server_commands, stdio
 
     access = args.token_file, args.tls_cert, args.tls_key, args.save_folder
@@ -79,10 +79,10 @@ def _adapter(args: argparse.Namespace) -> int:
 
 
 def _wrong_taps(words: list[str]) -> int:
-    """Said before anything runs; 0 when there is nothing to say."""
+    """Reports an error in the file of taps before anything runs; 0 when there is none."""
     files = [after for word, after in itertools.pairwise(words) if word == "--taps"]
     files += [word.removeprefix("--taps=") for word in words if word.startswith("--taps=")]
-    # A script may have such an option of its own.
+    # A script may have an option with the same name.
     before = next((i for i, word in enumerate(words) if word.endswith(".py")), len(words))
     if not files or not any(word.startswith("--taps") for word in words[:before]):
         return 0
@@ -97,11 +97,11 @@ def _wrong_taps(words: list[str]) -> int:
 
 
 def _executor(words: list[str]) -> int:
-    """This process becomes the executor's, so that signals and the exit code are its own."""
+    """Replaces this process by the executor, which then has its signals and exit code."""
     if sentence := _executor_missing(f"'opstep {words[0]}'"):
         print(f"opstep: {sentence}", file=sys.stderr)
         return exit_codes.WRONG
-    # -P: a file beside the user must not be taken for a module of ours.
+    # -P: a file in the current folder must not be imported as one of our modules.
     safe = ["-P"] if sys.version_info >= (3, 11) else []
     command = [sys.executable, *safe, "-m", "opstep", *words]
     try:
@@ -133,7 +133,7 @@ def _debug(args: argparse.Namespace) -> int:
         print(f"opstep: {sentence}", file=sys.stderr)
         return exit_codes.WRONG
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        # From here on there is a session to be closed.
+        # From here on there is a session to close.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return asyncio.run(_run(args))
@@ -143,7 +143,7 @@ def _debug(args: argparse.Namespace) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         return exit_codes.by_signal(signal.SIGINT)
     except BrokenPipeError:
-        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        # Nobody reads our output (`| head`); Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return exit_codes.by_signal(signal.SIGPIPE)
 
@@ -178,7 +178,7 @@ async def _run(args: argparse.Namespace) -> int:
     finally:
         await session.close()
         if ending:
-            # Not by returning: that would wait for a thread that may still read our input.
+            # Not by returning, which would wait for a thread that may still read our input.
             with contextlib.suppress(OSError):
                 sys.stdout.flush()
             os._exit(exit_codes.by_signal(ending[0]))
@@ -208,7 +208,7 @@ def _session(args: argparse.Namespace, screen: Screen, terminal: bool) -> Termin
 
 
 def _end_on_signals() -> list[int]:
-    """Lets SIGTERM and SIGHUP cancel this task; the result holds the signal that did."""
+    """Lets SIGTERM and SIGHUP cancel this task; the result holds that signal."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
     came: list[int] = []
@@ -219,7 +219,7 @@ def _end_on_signals() -> list[int]:
             task.cancel()
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # One that our parent had us ignore (nohup) stays ignored.
+        # A signal that our parent made us ignore (nohup) stays ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             loop.add_signal_handler(number, end, int(number))
     return came

@@ -24,7 +24,7 @@ from opstep_server.debugger import (
 )
 from opstep_server.notebook_cells import is_cell
 
-# How many folders are looked through for a file.
+# The most folders that are searched for a file.
 _FOLDERS = 1000
 _CLAUSES = ("if", "hits", "log")
 
@@ -40,7 +40,7 @@ def parse(session: TerminalSession, args: str, usage: str) -> BreakpointSpec:
         spec = _where(session, place, tail.gradients)
     if tail.gradients and not isinstance(spec.where, PatternWhere | SourceWhere):
         raise DebuggerError(
-            f"'grad' goes with a line or a name of ops, not with '{place}': leave it away"
+            f"'grad' goes with a line or a name of ops, not with '{place}': leave it out"
         )
     if tail.changed and not isinstance(spec.where, DataWhere):
         raise DebuggerError(f"'changed' goes with a variable: write 'watch {place} changed'")
@@ -78,13 +78,13 @@ def variable(name: str, changed: bool) -> BreakpointSpec:
         raise DebuggerError("there is no name after 'var:': write var:fc_0.w")
     if whole := re.match(r"([^\[\](),=]+)[\[(,=]", name):
         raise DebuggerError(
-            f"'{name}' is no variable's name: 'watch {whole[1]}' takes all of it, and a condition "
+            f"'{name}' is not a variable name: 'watch {whole[1]}' takes all of it, and a condition "
             "may look at a part"
         )
     return BreakpointSpec(DataWhere(name, changed))
 
 
-# ---- what is said of the place -------------------------------------------------------------------
+# ---- options of a place --------------------------------------------------------------------------
 
 
 @dataclass
@@ -142,7 +142,7 @@ def _hits(text: str) -> tuple[str, str]:
 
 
 def _first_word(text: str) -> tuple[str, str]:
-    """Quotes hold a word with spaces together."""
+    """The first word and the rest; quotes may enclose a word with spaces."""
     match = re.fullmatch(r"\s*(?:([\"'])(.*?)\1(\S*)|(\S*))\s*(.*)", text)
     if match is None:
         return "", ""
@@ -172,7 +172,7 @@ def _where(session: TerminalSession, text: str, gradients: bool) -> BreakpointSp
     if colon and line.isdecimal():
         return _line(session, file, int(line), gradients)
     if colon and file.endswith(".py"):
-        raise DebuggerError(f"'{line}' is no line's number: write {file}:12")
+        raise DebuggerError(f"'{line}' is not a line number: write {file}:12")
     if text.endswith(".py"):
         raise DebuggerError(f"'{text}' is a file: write one of its lines too, {text}:12")
     if text in session.names.variables and not gradients and not _is_op(session, text):
@@ -187,7 +187,9 @@ def _is_op(session: TerminalSession, text: str) -> bool:
 
 def _op(session: TerminalSession, text: str) -> OpWhere:
     if not text[1:].isdecimal():
-        raise DebuggerError(f"'{text}' is no op: write # and its number, as 'info ops' shows it")
+        raise DebuggerError(
+            f"'{text}' is not an op: write # and its number, as 'info ops' shows it"
+        )
     number = int(text[1:])
     if not session.debugger.programs:
         return OpWhere(0, number)
@@ -202,7 +204,7 @@ def _listing(session: TerminalSession, text: str) -> ListingWhere:
         if not wrong:
             raise DebuggerError("write a line of the listing: listing:7, or listing:PROGRAM:7")
         start = text.rpartition(":")[0]
-        raise DebuggerError(f"'{wrong}' is no line's number: write {start}:12")
+        raise DebuggerError(f"'{wrong}' is not a line number: write {start}:12")
     name = match[1] or (session.program().event.name if session.debugger.programs else "")
     return ListingWhere(name, int(match[2]))
 
@@ -230,7 +232,7 @@ def find_file(session: TerminalSession, file: str) -> str:
         candidate = os.path.join(folder, os.path.expanduser(file))
         if os.path.isfile(candidate):
             return os.path.realpath(candidate)
-    # Before the script runs its folders say what it may import, then the ops where they were made.
+    # Before the script runs, files of its folders; later also the files where ops were made.
     known = session.names.files | set(_python_files(os.path.dirname(session.script)))
     ending = os.sep + os.path.normpath(file)
     found = sorted({os.path.realpath(path) for path in known if path.endswith(ending)})
@@ -242,9 +244,9 @@ def find_file(session: TerminalSession, file: str) -> str:
 
 
 def _python_files(folder: str) -> Iterator[str]:
-    """Those below the folder; of a very large tree only the first."""
+    """The Python files below the folder; of a very large tree only the first."""
     for path, folders, files in itertools.islice(os.walk(folder), _FOLDERS):
-        # Hidden ones, environments and caches hold nobody's own sources.
+        # Hidden folders, environments and caches do not hold the user's sources.
         folders[:] = sorted(
             name
             for name in folders

@@ -38,7 +38,7 @@ async def _add(session: TerminalSession, args: str, word: str, temporary: bool) 
 
 
 def _here(session: TerminalSession) -> BreakpointSpec:
-    """At the op of the frame in view."""
+    """A breakpoint at the op of the frame in view."""
     thread, stopped = session.stop
     frame = stopped.frames[session.frame]
     if not frame.HasField("op"):
@@ -132,7 +132,7 @@ async def log(session: TerminalSession, args: str) -> None:
 async def ignore(session: TerminalSession, args: str) -> None:
     id, text = _id_and_text(session, args, "ignore NUMBER VISITS")
     if text is None or not text.isdecimal():
-        what = f"'{text}' is no number of visits" if text else "how many visits"
+        what = f"'{text}' is not a number of visits" if text else "how many visits"
         raise DebuggerError(f"{what}: write 'ignore {id} 3' to go past the next 3")
     state = _state(session, id)
     before = state.spec.hit_condition or ""
@@ -140,7 +140,7 @@ async def ignore(session: TerminalSession, args: str) -> None:
         raise DebuggerError(
             f"breakpoint {id} has 'hits {before.strip()}' already: 'hits {id}' takes that away"
         )
-    # Visits are counted anew when their condition changes, also from one to the same.
+    # A change of the condition restarts the count of visits, even to the same condition.
     await session.debugger.update_breakpoint(id, hit_condition=None)
     visits = int(text)
     if visits:
@@ -167,13 +167,13 @@ def _state(session: TerminalSession, id: int) -> BreakpointState:
 
 
 def numbers(session: TerminalSession, text: str) -> list[int]:
-    """`1 3-5`; $ is the newest, and nothing all of them."""
+    """The numbers in `1 3-5`; $ is the newest, and an empty text means all."""
     known = [state.id for state in session.debugger.breakpoints]
     ids: list[int] = []
     for word in text.replace(",", " ").split():
         match = re.fullmatch(r"(\d+)(?:-(\d+))?|(\$)", word)
         if match is None:
-            raise DebuggerError(f"'{word}' is no breakpoint's number: see 'info breakpoints'")
+            raise DebuggerError(f"'{word}' is not a breakpoint number: see 'info breakpoints'")
         if not known:
             raise DebuggerError(f"there is no breakpoint {word}, nor any other: 'break' sets one")
         first = known[-1] if match[3] else int(match[1])

@@ -9,7 +9,7 @@ from typing import Literal
 from opstep_server.cli.sessions.terminal_session import TerminalSession
 
 Handler = Callable[[TerminalSession, str], Awaitable[None]]
-# What the words behind a command may become.
+# The kinds of completion for a command's arguments.
 Completes = Literal[
     "", "where", "clause", "variable", "op", "breakpoint", "thread", "frame", "display", "catch",
     "expression", "file", "info", "layout", "node", "command",
@@ -23,20 +23,20 @@ class Command:
     usage: str
     # One line.
     short: str
-    # What else there is to know; empty when that line says it all.
+    # Further help; may be empty.
     long: str
     handler: Handler
-    # One for each word; the last is also that of all further ones.
+    # One for each argument; the last is also for all further ones.
     completes: Completes | tuple[Completes, ...] = ""
-    # An empty line does it again.
+    # An empty line repeats it.
     repeats: bool = False
-    # `/FORMAT` may stand right behind the name; with `only_form` it must, as in `x/4 w`.
+    # `/FORMAT` may directly follow the name; with `only_form` it must, as in `x/4 w`.
     form: bool = False
     only_form: bool = False
 
 
 def split(text: str) -> tuple[str, str, str]:
-    """`print/x w` to the command, the stroke and the rest; mostly there is none."""
+    """`print/x w` to the command, the slash, if there is one, and the rest."""
     word, _, args = text.partition(" ")
     name, slash, form = word.partition("/")
     return (name, slash, f"{form} {args}") if slash else (word, "", args)

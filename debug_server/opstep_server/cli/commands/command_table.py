@@ -1,4 +1,4 @@
-"""The table of all commands: what runs, explains, completes and documents them."""
+"""The table of all commands, for running, help, completion and documentation."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ BY_NAME = {name: command for command in COMMANDS for name in (command.name, *com
 
 
 def matching(word: str) -> list[Command]:
-    """Those whose names begin so."""
+    """The commands whose names begin with the word."""
     return [command for command in COMMANDS if command.name.startswith(word)]
 
 
 def find(word: str) -> Command:
-    """By name, alias or unambiguous prefix."""
+    """The command with that name, alias or unambiguous prefix."""
     if word in BY_NAME:
         return BY_NAME[word]
     if word in FOREIGN:

@@ -1,4 +1,4 @@
-"""A dataflow as lines of text: ops, variables, and drawings of what feeds and uses them."""
+"""A dataflow as lines of text: ops, variables, and drawings of their producers and readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DataflowText(Dataflow):
     # ---- drawings: lines with branches, the op itself between the two halves ---------------------
 
     def above(self, op: pb.OpInfo, depth: int) -> Iterator[str]:
-        """What feeds the op: each input stands below what feeds that."""
+        """The inputs of the op: each is below its own producers."""
         for number, given in enumerate(op.inputs):
             first = number == 0
             producer = self.producer(given.variable, op)
@@ -37,7 +37,7 @@ class DataflowText(Dataflow):
             yield ("┌─ " if first else "├─ ") + text
 
     def below(self, op: pb.OpInfo, depth: int) -> Iterator[str]:
-        """What the op makes, and who uses it."""
+        """The outputs of the op and their readers."""
         for number, made in enumerate(op.outputs, 1):
             last = number == len(op.outputs)
             yield ("└─ " if last else "├─ ") + self.describe(made.name)
@@ -45,7 +45,7 @@ class DataflowText(Dataflow):
                 yield ("   " if last else "│  ") + line
 
     def uses(self, variable: str, depth: int, by: pb.OpInfo | None = None) -> Iterator[str]:
-        """Who reads what the op wrote into the variable."""
+        """The readers of the value that the op wrote into the variable."""
         readers = [
             (op, slots, again)
             for op, slots in self.readers(variable)
@@ -59,7 +59,7 @@ class DataflowText(Dataflow):
                     yield ("   " if last else "│  ") + line
 
     def _reach(self, variable: str, writer: pb.OpInfo | None, reader: pb.OpInfo) -> str | None:
-        """When the reader gets what the writer wrote; None: never."""
+        """When the reader gets the writer's value, as text; None: never."""
         sources = self.sources(variable, reader)
         if writer is None:
             return "" if not sources else None
@@ -69,5 +69,5 @@ class DataflowText(Dataflow):
             return ", in the next iteration"
         if sources or not self.may_share(writer, reader):
             return None
-        # An op that runs the writer's block and takes what it made.
+        # An op that runs the writer's block takes the value from it.
         return "" if reader.id in self.around(writer) else ", in the next run"

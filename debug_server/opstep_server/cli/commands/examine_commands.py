@@ -1,4 +1,4 @@
-"""Commands that show what a value is made of: whatis, x."""
+"""Commands that show a value's type and memory: whatis, x."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 _KINDS = {"b": "bool", "i": "int", "f": "float", "s": "string"}
 # Bytes of a unit of memory, by gdb's letters.
 _UNITS = {"b": 1, "h": 2, "w": 4, "g": 8}
-# gdb's letters for formats that are called otherwise here.
+# gdb's letters for formats with other names here.
 _FORMATS: dict[str, Format] = {"t": "b", "u": "d"}
 _OPTIONS = re.compile(r"/(?P<count>\d*)(?P<letters>[a-z]*)(?:\s+(?P<text>.*))?")
 _USAGE = "write 'x/8 VARIABLE', 'x/8x VARIABLE' or, for memory, 'x/16xb VARIABLE'"
 _MOST = 10_000
 _ROW = 8
-# How a unit is read, and its bytes.
+# The type and the bytes of a unit.
 _AS = {
     1: (program_pb2.UINT8, 1),
     2: (program_pb2.INT16, 2),
@@ -55,7 +55,7 @@ async def _type(session: TerminalSession, text: str) -> str:
 
 
 async def _variable(session: TerminalSession, name: str) -> str:
-    """What the program calls what Python or the op calls so."""
+    """The program's name for a name from Python or from the op."""
     names = await session.debugger.names(session.thread.id, focus.frame(session))
     return next(
         (each.variable for each in names.python if each.name == name and not each.hidden), ""
@@ -101,7 +101,7 @@ def _form(letters: str) -> tuple[Format, int]:
         elif (found := _FORMATS.get(letter, known)) is not None and not form:
             form = found
         else:
-            raise DebuggerError(f"'{letter}' is no format of 'x': {_USAGE}")
+            raise DebuggerError(f"'{letter}' is not a format of 'x': {_USAGE}")
     return form or ("x" if unit else ""), unit
 
 

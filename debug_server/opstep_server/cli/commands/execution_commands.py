@@ -84,7 +84,7 @@ async def advance(session: TerminalSession, args: str) -> None:
 
 
 async def _go_to(session: TerminalSession, args: str, word: str, mode: ResumeMode) -> None:
-    session.stop  # noqa: B018  # Raises when there is nothing that could go on.
+    session.stop  # noqa: B018  # Raises when nothing is stopped.
     spec = breakpoint_arguments.parse(session, args, f"{word} WHERE [grad] [if CONDITION]")
     if spec.log_message:
         raise DebuggerError(f"'{word}' ends with a stop: 'break {args}' sets a log point")
@@ -98,7 +98,7 @@ async def _go_to(session: TerminalSession, args: str, word: str, mode: ResumeMod
 
 
 async def _lines_below(session: TerminalSession) -> list[BreakpointSpec]:
-    """Those with ops behind the op's own line and, of a helper, behind the lines that called it."""
+    """Places on later lines with ops: after the op's line and, in a helper, after its callers."""
     here = {(line.file, line.line) for line in session.stop[1].frames[0].op.stack}
     if not here:
         raise DebuggerError("this op has no Python line: 'nexti' goes to the next op")
@@ -115,7 +115,7 @@ async def _step(session: TerminalSession, args: str, mode: ResumeMode, unit: Ste
     times = _count(args)
     for _ in range(times):
         stopped = await session.wait(session.go(mode, unit), counted=times > 1)
-        # Whatever else stops is what the person wants to see.
+        # Any other stop is more interesting to the user.
         if session.interrupted or stopped is None or stopped.reason != pb.STOP_STEP:
             return
 
@@ -124,7 +124,7 @@ def _count(args: str) -> int:
     if not args:
         return 1
     if not args.isdecimal() or int(args) < 1:
-        raise DebuggerError(f"'{args}' is no number of times: write 1 or more")
+        raise DebuggerError(f"'{args}' is not a number of times: write 1 or more")
     return int(args)
 
 

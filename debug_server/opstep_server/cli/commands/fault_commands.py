@@ -27,7 +27,7 @@ async def info_faults(session: TerminalSession, pattern: str) -> None:
 
 
 def change(session: TerminalSession, args: str) -> None:
-    """What 'catch' does, without a word: `send` makes it so."""
+    """Changes the session's faults without output; `send` applies them."""
     first, _, rest = args.partition(" ")
     if first == "off":
         session.faults.off(_kinds(rest) if rest.strip() else FAULT_KINDS)
@@ -80,7 +80,7 @@ def _parse(args: str) -> dict[FaultKind, list[FaultSpec]]:
 
 
 def _limits(typed: list[str]) -> dict[FaultKind, float | None]:
-    """The faults, and of overflow the number behind it."""
+    """The faults, and for overflow the number after it."""
     limits: dict[FaultKind, float | None] = {}
     before = ""
     for word in typed:
@@ -89,8 +89,8 @@ def _limits(typed: list[str]) -> dict[FaultKind, float | None]:
             limits["overflow"] = _limit(word, number)
         elif before == "overflow" and word not in FAULT_KINDS:
             raise DebuggerError(
-                f"'{word}' is no limit: write a number, as in 'overflow 1000', or 'in {word}' for "
-                "ops of that name"
+                f"'{word}' is not a limit: write a number, as in 'overflow 1000', or 'in {word}' "
+                "for ops of that name"
             )
         elif number is not None:
             raise DebuggerError(f"only overflow has a limit: write 'catch overflow {word}'")
@@ -108,7 +108,7 @@ def _limits(typed: list[str]) -> dict[FaultKind, float | None]:
 
 def _limit(word: str, number: float) -> float:
     if not 0 < number < float("inf"):
-        raise DebuggerError(f"{word} is no limit: write a number above 0")
+        raise DebuggerError(f"{word} is not a limit: write a number above 0")
     return number
 
 

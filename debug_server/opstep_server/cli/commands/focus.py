@@ -1,4 +1,4 @@
-"""The focus of a session: the frame in view, or the op that was walked to along the data."""
+"""The focus of a session: the frame in view, or an op inspected along the dataflow."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opstep_server.debugger import DebuggerError
 from opstep_server.functions import hidden_name_note
 from opstep_server.wire import debug_pb2 as pb
 
-# Elements of which a command has the executor compute something at once.
+# Elements that a command lets the executor process at once.
 PART_ELEMENTS = 1 << 22
 _SEE = "'info locals' and 'info vars' show those that are here"
 
 
 def frame(session: TerminalSession) -> int:
-    """The frame that values are looked at from."""
+    """The frame in which values are evaluated."""
     session.stop  # noqa: B018  # Raises when there are no frames.
     return session.frame
 
@@ -33,7 +33,7 @@ def op(session: TerminalSession) -> pb.OpInfo:
 
 
 def listing_line(session: TerminalSession) -> int:
-    """That of the op in view, or of the one that is stopped at."""
+    """The listing line of the op in view, or of the op of the stop."""
     if session.walked:
         return session.walked[-1].listing_line
     frames = session.stop[1].frames
@@ -68,7 +68,7 @@ async def first_position(
 ) -> str:
     """` at [3, 1]`: the first element of a tensor for which the test holds.
 
-    Nothing when there is none: a large whole number is not what a float says of it.
+    Empty when there is none: a float may not represent a large whole number.
     """
     for part in tensor_parts.parts(dims, PART_ELEMENTS):
         holds = test.format(f"({part.cut(text)})")
@@ -85,7 +85,7 @@ async def variables(
     count: int = 0,
     index: int | None = None,
 ) -> pb.Variables:
-    """Of the op in view, or as the frame with that index sees them."""
+    """The variables of the op in view, or of the frame with that index."""
     if index is not None:
         return await session.debugger.variables(session.thread.id, index, scope, start, count)
     return await session.debugger.variables(
@@ -94,17 +94,17 @@ async def variables(
 
 
 async def has_inputs(session: TerminalSession) -> bool:
-    """Whether anything goes into the op in view."""
+    """Whether the op in view has inputs."""
     return (await variables(session, pb.SCOPE_INPUTS, count=1)).total > 0
 
 
 def walked(session: TerminalSession) -> int:
-    """The number of the op that was walked to; 0: none was."""
+    """The number of the inspected op; 0 for none."""
     return session.walked[-1].id if session.walked else 0
 
 
 def show(session: TerminalSession) -> None:
-    """Says what is in view."""
+    """Shows what is in view."""
     if session.walked:
         seen = session.walked[-1]
         at = f", {descriptions.op_place(seen)}" if seen.stack else ""

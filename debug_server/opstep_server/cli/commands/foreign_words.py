@@ -1,4 +1,4 @@
-"""Words of pdb and gdb that are not commands here, each with what to write instead."""
+"""Words of pdb and gdb that are not commands here, each with a replacement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOREIGN: dict[str, str] = {
     "resume": "write 'continue'",
     "stepout": "write 'finish'",
     "define": "'alias NAME COMMAND' names a command, and 'source FILE' runs several",
-    "show": "'info' shows what there is, and 'help' the commands",
+    "show": "'info' shows the session's state, and 'help' the commands",
     "rbreak": "'break' takes patterns: 'break fc_*'",
     "hbreak": "write 'break'",
     "exceptions": "write 'catch'",

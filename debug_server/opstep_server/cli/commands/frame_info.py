@@ -31,12 +31,12 @@ async def info_frame(session: TerminalSession, pattern: str) -> None:
 
 
 async def info_locals(session: TerminalSession, pattern: str) -> None:
-    """The names of Python that expressions know in this frame."""
+    """Python's names that expressions know in this frame."""
     names = await session.debugger.names(session.thread.id, focus.frame(session))
     rows = []
     for each in list(names.python)[:_NAMES]:
         try:
-            # By var(): the op may have a slot of that name.
+            # By var(), as the op may have a slot with that name.
             variable = expr.variable(each.variable or each.name)
             value = await focus.evaluate(session, variable, max_elements=values.SMALL)
             text = values.describe(value)
@@ -56,7 +56,9 @@ async def info_locals(session: TerminalSession, pattern: str) -> None:
 async def info_line(session: TerminalSession, pattern: str) -> None:
     match = re.fullmatch(r"(?:(.+):)?(\d+)", pattern)
     if pattern and match is None:
-        raise DebuggerError(f"'{pattern}' is no line: write 'info line 12' or 'info line FILE:12'")
+        raise DebuggerError(
+            f"'{pattern}' is not a line: write 'info line 12' or 'info line FILE:12'"
+        )
     file, line = session.line_in_view if session.stopped is not None else (session.script, 0)
     if match is not None:
         file, line = (

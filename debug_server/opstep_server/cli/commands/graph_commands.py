@@ -15,7 +15,7 @@ from opstep_server.debugger import DebuggerError, ProgramRef
 from opstep_server.wire import debug_pb2 as pb
 
 _DEEPEST = 8
-# Of either half of a drawing.
+# The most lines of either half of a drawing.
 _MOST_LINES = 40
 _SLOT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>\d+)\])?")
 
@@ -47,7 +47,7 @@ async def _named(session: TerminalSession, args: str, command: str) -> tuple[Dat
 
 
 async def variable(session: TerminalSession, text: str) -> tuple[DataflowText, str]:
-    """A variable by its name, by a slot of the op in view, or by what Python calls it."""
+    """A variable by its name, by a slot of the op in view, or by its name in Python."""
     flow = await _flow(session, session.program())
     if flow.has(text):
         return flow, text
@@ -62,7 +62,7 @@ async def variable(session: TerminalSession, text: str) -> tuple[DataflowText, s
 
 
 async def _in_view(session: TerminalSession, flow: DataflowText, text: str) -> str:
-    """What the op in view or Python code calls so; "" when it is nothing."""
+    """The variable with that name in the op in view or in Python code; "" for none."""
     match = _SLOT.fullmatch(text)
     seen = session.stop[1].frames[session.frame]
     if match is not None and (session.walked or seen.HasField("op")):
@@ -87,12 +87,12 @@ async def _python_names(session: TerminalSession) -> set[str]:
 
 
 async def find(session: TerminalSession, text: str) -> pb.OpInfo:
-    """An op by its number or name, or the one that made a variable before the op in view."""
+    """An op by its number or name, or the op that made a variable before the op in view."""
     flow = await _flow(session, session.program())
     number = text.removeprefix("#")
     if text.startswith("#"):
         if not number.isdecimal():
-            raise DebuggerError(f"'{text}' is no op's number: 'info ops' shows them")
+            raise DebuggerError(f"'{text}' is not an op number: 'info ops' shows them")
         return flow.op(int(number))
     named = [op for op in flow.ops if op.name == text]
     if named:
@@ -113,14 +113,14 @@ async def find(session: TerminalSession, text: str) -> pb.OpInfo:
 
 
 def _nearest(text: str, known: set[str]) -> str:
-    """Of names that differ in small and large letters only, that one."""
+    """A hint with the nearest names; one that differs only in case comes first."""
     same = next((name for name in sorted(known) if name.lower() == text.lower()), None)
     hint = f"did you mean '{same}'?" if same is not None else expr.suggest(text, known)
     return f": {hint}" if hint else ""
 
 
 def _op_in_view(session: TerminalSession, flow: DataflowText) -> pb.OpInfo | None:
-    """As the program has it; None where there is none, such as in another program."""
+    """The op in view as an op of this program; None when it is in another program."""
     if session.stopped is None or flow.program != session.program():
         return None
     line = focus.listing_line(session)
@@ -132,7 +132,7 @@ async def _flow(session: TerminalSession, program: ProgramRef) -> DataflowText:
 
 
 async def _is_parameter(session: TerminalSession, flow: DataflowText, name: str) -> bool:
-    """Is it read before it is written, so that its value comes from somewhere else?"""
+    """Whether it is read before it is written, so that its value comes from elsewhere."""
     first = min((op.listing_line for op in flow.writers(name)), default=0)
     return any(op.listing_line <= first for op, _ in flow.readers(name))
 
@@ -142,7 +142,7 @@ async def _show_elsewhere(session: TerminalSession, flow: DataflowText, name: st
 
 
 async def _origin(session: TerminalSession, flow: DataflowText, name: str) -> str:
-    """Where a value comes from that is there when the run begins."""
+    """The origin of a value that exists when the run begins."""
     for program in session.debugger.programs:
         if program == flow.program or program.executor is not flow.program.executor:
             continue
@@ -192,7 +192,7 @@ async def _draw_variable(
 
 
 def _draw(session: TerminalSession, lines: list[str], below: bool = False) -> None:
-    """What is nearest is shown when not all can be."""
+    """Draws the lines; of too many, those nearest to the op."""
     left = len(lines) - _MOST_LINES
     if left > 0:
         note = f"… {left} more lines"

@@ -12,10 +12,10 @@ from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
-# From the smallest to the largest, where there are no colours.
+# From the smallest to the largest, without colours.
 _RAMP = " .:-=+*#%@"
 _NAN, _INF = "?", "!"
-# Without a terminal.
+# The most rows without a terminal.
 _ROWS = 24
 # From dark to light, for values of one sign; through white at zero for both.
 _RISING = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
@@ -57,7 +57,7 @@ async def show(session: TerminalSession, text: str, tensor: pb.Tensor) -> None:
 async def _tell_unseen(
     session: TerminalSession, text: str, tensor: pb.Tensor, drawn: list[float]
 ) -> None:
-    """What stands out must not be missed because it lies between the cells."""
+    """Reports NaN and Inf that lie between the drawn cells."""
     kinds = (
         ("NaN", tensor.summary.nan, math.isnan, "isnan({})"),
         ("Inf", tensor.summary.inf, math.isinf, "isinf({})"),
@@ -88,7 +88,7 @@ def _ordinal(step: int) -> str:
 
 
 class _Scale:
-    """Where between the darkest and the lightest a value is, from 0 to 1."""
+    """Maps a value to 0 (darkest) to 1 (lightest)."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high

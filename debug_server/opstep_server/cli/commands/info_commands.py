@@ -1,4 +1,4 @@
-"""Commands that show the op's values and what there is: inputs, outputs, attrs, info."""
+"""Commands that show the op's values and the session's state: inputs, outputs, attrs, info."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def args(session: TerminalSession, text: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _op_in_view(session: TerminalSession, args: str) -> AsyncIterator[None]:
-    """Looks at that op meanwhile; at the one in view when there are no words."""
+    """Puts the named op in view meanwhile; without a name keeps the one in view."""
     session.stop  # noqa: B018  # Raises when there is nothing to look at.
     walked = list(session.walked)
     if args:
@@ -72,7 +72,7 @@ async def _show_scope(
     without: Collection[str] = (),
     frame: int | None = None,
 ) -> list[str]:
-    """Shows the scope's variables, as the op in view or that frame sees them; gives their names."""
+    """Shows the scope's variables in the op in view or in that frame; returns their names."""
     shown: list[str] = []
     rows: list[tuple[str, str]] = []
     start = 0
@@ -148,7 +148,7 @@ async def _show_op(session: TerminalSession) -> None:
 async def info_vars(session: TerminalSession, pattern: str) -> None:
     shown: list[str] = []
     wanted = pattern or "*"
-    # A block's own parameters and gradients are among its variables: once is enough.
+    # A block's parameters and gradients are also among its variables: show them once.
     for scope, title in ((pb.SCOPE_PARAMETERS, "parameters"), (pb.SCOPE_GRADIENTS, "gradients")):
         shown += await _show_scope(session, scope, title, wanted, without=shown)
     for frame, block in _blocks(session):
@@ -162,11 +162,11 @@ async def info_vars(session: TerminalSession, pattern: str) -> None:
 
 
 def _blocks(session: TerminalSession) -> Iterator[tuple[int, str]]:
-    """The block of the frame in view and those around it, each with a frame that is in it."""
+    """The block of the frame in view and those around it, each with one of its frames."""
     frames = session.stop[1].frames
     first = focus.frame(session)
     yield first, "the block"
-    # The frame of an op, those that made it and that of its block are in the same block.
+    # The frames of an op, of the calls that made it and of its block are in the same block.
     same = frames[first].kind in (pb.StackFrame.OP, pb.StackFrame.MADE)
     for index in range(first + 1, len(frames)):
         frame = frames[index]
@@ -181,7 +181,7 @@ def _blocks(session: TerminalSession) -> Iterator[tuple[int, str]]:
 
 
 async def _show_named(session: TerminalSession, name: str) -> bool:
-    """What 'print' finds by that name though no block lists it: slots, attributes, gradients."""
+    """Shows names that 'print' knows but no block lists: slots, attributes, gradients."""
     try:
         value = await focus.evaluate(session, name, max_elements=values.SMALL)
     except DebuggerError:
@@ -263,7 +263,7 @@ COMMANDS = (
     ),
     Command(
         "info", ("i",), "info TOPIC [PATTERN]",
-        "show what there is",
+        "show the session's state",
         "TOPIC is breakpoints, watchpoints, catch, taps, display, op [OP], ops [PATTERN],\n"
         "vars [PATTERN], locals, args [OP], frame, line [LINE], blocks, programs or threads.\n"
         "PATTERN is an op's type or a name with * and ?.\n"

@@ -9,7 +9,7 @@ from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError
 
 _SHOWN = 20
-# Of the full screen, beside the console.
+# The panes of the full screen, beside the console.
 PANES = ("source", "listing", "tensors")
 
 
@@ -21,7 +21,8 @@ async def layout(session: TerminalSession, args: str) -> None:
     wrong = [word for word in words if word not in PANES]
     if wrong and words != ["all"]:
         raise DebuggerError(
-            f"'{wrong[0]}' is no pane: write 'layout', 'layout off', or some of " + ", ".join(PANES)
+            f"'{wrong[0]}' is not a pane: write 'layout', 'layout off', or some of "
+            + ", ".join(PANES)
         )
     if session.ask is None:
         raise DebuggerError("the full screen needs a terminal: this session has none")
@@ -32,7 +33,7 @@ async def layout(session: TerminalSession, args: str) -> None:
 
 
 def check_terminal() -> None:
-    """Raises when the terminal is one that can only write lines."""
+    """Raises when the terminal can only write lines."""
     kind = os.environ.get("TERM", "")
     if kind in ("", "dumb", "unknown"):
         told = f"TERM is '{kind}'" if kind else "TERM is not set"
@@ -41,7 +42,7 @@ def check_terminal() -> None:
 
 async def history(session: TerminalSession, args: str) -> None:
     if args and not (args.isdecimal() and int(args) > 0):
-        raise DebuggerError(f"'{args}' is no number of commands: write 1 or more")
+        raise DebuggerError(f"'{args}' is not a number of commands: write 1 or more")
     # The last is this one.
     first = max(len(session.typed) - 1 - int(args or _SHOWN), 0)
     for number, text in enumerate(session.typed[first:-1], first + 1):
@@ -49,7 +50,7 @@ async def history(session: TerminalSession, args: str) -> None:
 
 
 def setting(session: TerminalSession, args: str) -> bool:
-    """Whether it is one of the debugger's own that 'set' changes, as 'set pagination off' does."""
+    """Changes a setting of the debugger, as in 'set pagination off'; False for other texts."""
     words = args.split()
     if words[:1] != ["pagination"] or "=" in args:
         return False

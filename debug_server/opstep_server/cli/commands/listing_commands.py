@@ -16,7 +16,7 @@ from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError, ProgramRef
 from opstep_server.notebook_cells import is_cell
 
-# Lines that are shown at once.
+# Lines shown at a time.
 _LINES = 11
 _USAGE = (
     "write 'list', 'list -', 'list LINE', 'list FIRST,LAST', 'list FILE:LINE', 'list #OP' "
@@ -27,13 +27,13 @@ _PLACE = re.compile(r"(?:(?P<file>.+):)?(?P<first>\d+)(?:\s*,\s*(?P<last>\d+))?"
 
 @dataclass
 class Listed:
-    """What was shown last, to go on from there."""
+    """The lines shown last, from which 'list' continues."""
 
     # A file, or a program.
     what: str | ProgramRef
     first: int
     last: int
-    # The place in view then: from another one, 'list' begins anew.
+    # The place in view then; when it changes, 'list' starts there.
     seen: tuple[object, ...]
 
 
@@ -50,7 +50,7 @@ async def list_(session: TerminalSession, args: str) -> None:
     elif args == "listing" or args.startswith("listing "):
         number = args.removeprefix("listing").strip()
         if number and not number.isdecimal():
-            raise DebuggerError(f"'{number}' is no line of the listing: {_USAGE}")
+            raise DebuggerError(f"'{number}' is not a line of the listing: {_USAGE}")
         line = int(number) if number else _listing_line(session)
         await _show_listing(session, line, last=True)
     elif args.startswith("#"):
@@ -74,7 +74,7 @@ async def longlist(session: TerminalSession, args: str) -> None:
 
 
 def _function(lines: list[str], line: int) -> tuple[int, int]:
-    """The lines of the innermost function around that one; of none, all."""
+    """The lines of the innermost function around that line; without one, all lines."""
     first, last = 1, len(lines)
     try:
         tree = ast.parse("".join(lines))
@@ -99,14 +99,14 @@ async def _show_source(session: TerminalSession, args: str) -> None:
     if file and not is_cell(file):
         await _show_file(session, file, line)
     elif args:
-        raise DebuggerError("nobody's line made this op: 'list listing' shows where it stands")
+        raise DebuggerError("no Python line made this op: 'list listing' shows it")
 
 
 async def _show_place(session: TerminalSession, args: str) -> None:
     match = _PLACE.fullmatch(args)
     if match is None:
         hint = expr.suggest(args, ("source", "listing")) or _USAGE
-        raise DebuggerError(f"'{args}' is no place to list: {hint}")
+        raise DebuggerError(f"'{args}' is not a place to list: {hint}")
     first, last = int(match["first"]), int(match["last"] or 0)
     if not first:
         raise DebuggerError("there is no line 0: lines count from 1")
@@ -127,7 +127,7 @@ async def _show_place(session: TerminalSession, args: str) -> None:
 
 
 def file_of(session: TerminalSession, name: str) -> str:
-    """As it is called in the stack, or a path."""
+    """The file by its name in the stack, or by path."""
     known = {file for file in session.names.files if os.path.basename(file) == name}
     if len(known) == 1:
         return known.pop()
@@ -148,7 +148,7 @@ def _listing_line(session: TerminalSession) -> int:
 
 
 async def _show_listing(session: TerminalSession, line: int, last: bool = False) -> None:
-    """With `last`, 'list' goes on there."""
+    """With `last`, 'list' continues from there."""
     before = session.listed
     first = max(1, line - _LINES // 2)
     await _show(session, session.program(), first, first + _LINES - 1, line)
@@ -181,7 +181,7 @@ async def _lines(session: TerminalSession, what: str | ProgramRef) -> list[str]:
 async def _show(
     session: TerminalSession, what: str | ProgramRef, first: int, last: int, asked: int = 0
 ) -> None:
-    """Those lines, as far as they are there; the one that was asked for is marked."""
+    """Shows the existing ones of these lines; marks the requested one."""
     lines = await _lines(session, what)
     name = descriptions.path(what) if isinstance(what, str) else f"the listing of {what.event.name}"
     if first > len(lines):
@@ -204,7 +204,7 @@ async def _show(
 
 
 def _current(session: TerminalSession, what: str | ProgramRef) -> int:
-    """The line in view, when it is one of these; otherwise 0."""
+    """The line in view, if it is in this file or listing; otherwise 0."""
     if session.stopped is None:
         return 0
     if isinstance(what, str):

@@ -35,7 +35,7 @@ async def alias(session: TerminalSession, args: str) -> None:
         for each in [name] if name else sorted(aliases):
             session.screen.line(f"{each} = {aliases[each]}", "none")
     elif not name.isidentifier():
-        raise DebuggerError(f"'{name}' is no name for an alias: it takes letters and digits")
+        raise DebuggerError(f"'{name}' is not a name for an alias: it takes letters and digits")
     else:
         aliases[name] = meant
 
@@ -52,7 +52,7 @@ async def shell(session: TerminalSession, args: str) -> None:
     if session.ask is not None and not session.full_screen:
         sys.stdout.flush()
         with _with_echo():
-            # In its own group it would not get Ctrl-C; in ours, we must not take it for a pause.
+            # In another process group it would not get Ctrl-C; in ours, Ctrl-C must not pause.
             code = await _code(await asyncio.create_subprocess_exec(kind, "-c", args))
     else:
         process = await asyncio.create_subprocess_exec(
@@ -74,7 +74,7 @@ async def _code(process: asyncio.subprocess.Process) -> int:
 
 @contextlib.contextmanager
 def _with_echo() -> Iterator[None]:
-    """While a command of ours runs, what is typed is not shown."""
+    """Shows typed characters during a shell command; our own commands hide them."""
     try:
         before = termios.tcgetattr(0)
         shown = [*before[:3], before[3] | termios.ECHO, *before[4:]]

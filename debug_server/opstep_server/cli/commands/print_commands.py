@@ -17,13 +17,13 @@ from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
-# A tensor with more elements is shown by its corners.
+# Of a tensor with more elements only the corners are shown.
 _ELEMENTS = 200
-# And one with more rows.
+# The same for more rows.
 _ROWS = 40
-# What one reply of the executor holds for sure.
+# The elements that surely fit into one reply of the executor.
 _MOST = 100_000
-# How many of an axis are shown at either end: of rows and columns, and of the axes before them.
+# How many indices are shown at each end: of rows and columns, and of the axes before them.
 _EDGE, _OUTER_EDGE = 3, 1
 _NO_DISPLAY = "nothing is displayed: 'display EXPRESSION' shows it at each stop"
 # gdb's `set var x = 3`.
@@ -40,7 +40,7 @@ async def print_(session: TerminalSession, args: str) -> None:
         try:
             lines = await shown(session, part, form, most)
         except DebuggerError as error:
-            # Those behind it may well have a value. The last is told by whoever ran the command.
+            # Later expressions may have a value. The last error is reported by the caller.
             if problem is not None:
                 session.screen.error(str(problem))
             problem = error
@@ -54,14 +54,14 @@ async def print_(session: TerminalSession, args: str) -> None:
 
 
 def options(args: str) -> tuple[Format, int, str]:
-    """`/x500 w` to the format, how many elements are shown in full, and the expressions."""
+    """`/x500 w` to the format, the number of elements to show in full, and the expressions."""
     match = _OPTIONS.match(args)
     if match is None:
         return "", _ELEMENTS, args.strip()
     form = next((known for known in FORMATS if known == match["form"]), None)
     if match["rest"] or (form is None and match["form"]):
         known = ", ".join(f"/{letter} ({doc})" for letter, doc in FORMATS.items())
-        raise DebuggerError(f"'{match[0].strip()}' is no format: there are {known}, and /500")
+        raise DebuggerError(f"'{match[0].strip()}' is not a format: there are {known}, and /500")
     most = int(match["count"] or _ELEMENTS)
     if not 0 < most <= _MOST:
         raise DebuggerError(f"from 1 to {_MOST} elements can be shown: 'dump' writes them all")
@@ -75,7 +75,7 @@ async def shown(
     value = await focus.evaluate(session, text, max_elements=most)
     kind = value.WhichOneof("kind")
     if kind == "list" and any(each.HasField("tensor") for each in value.list.values):
-        # A slot of several variables.
+        # A slot with several variables.
         parts = [f"{text}[{index}]" for index in range(len(value.list.values))]
         return [line for part in parts for line in await shown(session, part, form, most)]
     if kind != "tensor" or not value.tensor.dims:
@@ -93,7 +93,7 @@ async def shown(
         )
         return [f"{head} [{', '.join(row)}]"]
     head = f"{text} = {values.describe(pb.Value(tensor=_without_elements(tensor)))}"
-    # One that was asked for by number is shown in full, however many rows that takes.
+    # With a requested number, the tensor is shown in full, with any number of rows.
     rows = count // tensor.dims[-1]
     if count <= most and (rows <= _ROWS or most != _ELEMENTS):
         flat = array_text.texts(values.elements(tensor), tensor.dtype, form)
@@ -104,7 +104,7 @@ async def shown(
 
 
 async def _dtype(session: TerminalSession, text: str) -> program_pb2.DataType:
-    """Of an expression whose value is one number, which comes without it."""
+    """The dtype of an expression with one number, whose value comes without it."""
     name = (await focus.evaluate(session, f"dtype({text})")).s
     return values.dtype_of(name)
 
@@ -146,7 +146,7 @@ def _in_sequences(rows: array_text.Nested, tensor: pb.Tensor) -> array_text.Nest
 async def _corners(
     session: TerminalSession, text: str, tensor: pb.Tensor, form: Format
 ) -> array_text.Nested:
-    """The ends of each long axis, with a gap between them; what is between stays where it is."""
+    """The ends of each long axis, with a gap between them; the rest stays in the executor."""
     dims = list(tensor.dims)
     cuts = [_cut(size, axis >= len(dims) - 2) for axis, size in enumerate(dims)]
     found: dict[tuple[int, ...], values.Scalar] = {}
@@ -241,7 +241,7 @@ async def set_(session: TerminalSession, args: str) -> None:
 
 
 def _brief(value: pb.Value, beside: pb.Value | None = None) -> str:
-    """In one line; without its type when it stands beside a value of the same."""
+    """The value in one line; without its type beside another value of that type."""
     text = values.describe(value)
     if beside is None or value.WhichOneof("kind") != "tensor":
         return text
@@ -274,7 +274,7 @@ COMMANDS = (
         "set", (), "set VARIABLE[SLICE] = EXPRESSION",
         "change a variable, or a part of one",
         "The ops that run next see it: 'set fc_0.w[0, :5] = 0', 'set loss = loss / 2'.\n"
-        "'set' may be left away, and 'w *= 0', 'w[0] += 1' do what they do in NumPy.\n"
+        "'set' may be left out, and 'w *= 0', 'w[0] += 1' do what they do in NumPy.\n"
         "A variable that stays in the scope keeps it after the run.\n"
         "'set pagination off' no longer shows long output in pages.",
         set_, "expression",

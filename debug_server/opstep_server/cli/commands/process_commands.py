@@ -62,18 +62,20 @@ async def interrupt(session: TerminalSession, args: str) -> None:
 async def quit_(session: TerminalSession, args: str) -> None:
     ways = [way for way in _WAYS if args and way.startswith(args)]
     if args and not ways:
-        raise DebuggerError(f"'{args}' is no way to leave: write 'quit detach' or 'quit terminate'")
+        raise DebuggerError(
+            f"'{args}' is not a way to leave: write 'quit detach' or 'quit terminate'"
+        )
     way = ways[0] if ways else await _way(session)
     if way == "stay":
         return
-    # A script that was started here is ended when the session is closed.
+    # A script that was started here ends when the session is closed.
     if session.running and (way == "detach") != session.leaves_running:
         await (session.detach() if way == "detach" else session.end())
     session.quitting = True
 
 
 async def _way(session: TerminalSession) -> str:
-    """How to leave when that was not said."""
+    """How to leave when the user has not said it."""
     if session.leaves_running:
         return "detach"
     if session.ask is None or not session.running:

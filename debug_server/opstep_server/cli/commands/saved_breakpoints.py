@@ -18,10 +18,10 @@ from opstep_server.debugger import (
     SourceWhere,
 )
 
-# How many files deep they may read one another.
+# How deep files may read one another.
 _DEEPEST = 10
 _HEADER = "# opstep breakpoints"
-# What a file of breakpoints may hold.
+# The commands in a file of breakpoints.
 _SAVED = ("break", "tbreak", "watch", "catch", "disable", "commands")
 
 
@@ -30,7 +30,7 @@ async def source(session: TerminalSession, args: str) -> None:
 
 
 async def _run(session: TerminalSession, file: str, only: tuple[str, ...] = ()) -> None:
-    # Only here: the table of commands is made of this file too.
+    # Imported here: the table of commands imports this file.
     from opstep_server.cli.input import dispatch
 
     lines = _read(file).splitlines()
@@ -56,7 +56,7 @@ async def _run(session: TerminalSession, file: str, only: tuple[str, ...] = ()) 
                         f"'{command.name}' sets no breakpoint: 'source' runs any commands"
                     )
                 if only and command.name == "catch":
-                    fault_commands.change(session, args)  # All of them are told at the end.
+                    fault_commands.change(session, args)  # The executors get them all at the end.
                 else:
                     await dispatch.do(session, command, args)
             except DebuggerError as error:
@@ -78,7 +78,7 @@ def _read(file: str) -> str:
     except OSError as error:
         raise DebuggerError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise DebuggerError(f"cannot read {file}: it is no text") from error
+        raise DebuggerError(f"cannot read {file}: it is not text") from error
 
 
 def _file_name(args: str, usage: str) -> str:
@@ -135,7 +135,7 @@ def _count(session: TerminalSession) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """Whole or not at all."""
+    """Writes the whole file or nothing."""
     try:
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             file.write(text)
@@ -157,7 +157,7 @@ def _lines(session: TerminalSession) -> Iterator[str]:
 
 
 def typed(session: TerminalSession, state: BreakpointState) -> str:
-    """The command that sets it again."""
+    """The command that sets the breakpoint again."""
     spec = state.spec
     place = _quoted(_place(session, state))
     where = spec.where
@@ -189,13 +189,13 @@ def _place(session: TerminalSession, state: BreakpointState) -> str:
         program = f"{where.program_name}:" if where.program_name else ""
         return f"listing:{program}{where.line}"
     if where.program_name and state.first is not None:
-        # Programs are numbered anew in each process, but their names stay.
+        # Each process numbers its programs from the start, but their names stay.
         return f"listing:{where.program_name}:{state.first.listing_line}"
     return f"#{where.op}"
 
 
 def _short(session: TerminalSession, file: str) -> str:
-    """As it stands beside the script, so that the file can be taken elsewhere with it."""
+    """The path relative to the script, so that both can be moved together."""
     short = os.path.relpath(file, os.path.dirname(session.script))
     try:
         return short if breakpoint_arguments.find_file(session, short) == file else file
@@ -221,7 +221,7 @@ COMMANDS = (
     ),
     Command(
         "restore", (), "restore FILE",
-        "put saved breakpoints in the place of those that there are",
+        "replace the breakpoints by saved ones",
         "FILE is one that 'save breakpoints' wrote. When a line of it is wrong nothing changes.",
         restore, "file",
     ),

@@ -18,7 +18,7 @@ _VALUES = 20
 async def where(session: TerminalSession, args: str) -> None:
     match = re.fullmatch(r"(full)?\s*(-?[1-9]\d*)?", args)
     if match is None:
-        raise DebuggerError(f"'{args}' is no number of frames: write 'where 3' or 'where full'")
+        raise DebuggerError(f"'{args}' is not a number of frames: write 'where 3' or 'where full'")
     count = len(session.stop[1].frames)
     shown = int(match[2] or count)
     for index in range(count)[:shown] if shown > 0 else range(count)[shown:]:
@@ -34,7 +34,7 @@ async def where(session: TerminalSession, args: str) -> None:
 
 
 async def _show_values(session: TerminalSession, index: int) -> None:
-    """What went in and came out there."""
+    """Shows the inputs and outputs of the frame."""
     rows: list[tuple[str, str]] = []
     for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
         page = await focus.variables(session, scope, 0, _VALUES, index)
@@ -49,7 +49,7 @@ async def _show_values(session: TerminalSession, index: int) -> None:
 
 async def frame(session: TerminalSession, args: str) -> None:
     if args and not args.isdecimal():
-        raise DebuggerError(f"'{args}' is no frame's number: see 'where'")
+        raise DebuggerError(f"'{args}' is not a frame number: see 'where'")
     _select_frame(session, int(args) if args else session.frame)
 
 
@@ -71,7 +71,7 @@ async def down(session: TerminalSession, args: str) -> None:
 
 def _frames(args: str) -> int:
     if args and not (args.isdecimal() and int(args) > 0):
-        raise DebuggerError(f"'{args}' is no number of frames: write 1 or more")
+        raise DebuggerError(f"'{args}' is not a number of frames: write 1 or more")
     return int(args or 1)
 
 

@@ -13,16 +13,16 @@ from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 _PERCENTILES = (1, 25, 50, 75, 99)
-# Of more elements percentiles take too long.
+# With more elements, percentiles take too long.
 _SORTABLE = 1 << 24
 _NONE = "none"
 _BINS, _MOST_BINS = 20, 200
-# A bar by eighths of a character.
+# The end of a bar, in eighths of a character.
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 async def tensor(session: TerminalSession, text: str, usage: str) -> pb.Tensor:
-    """What the text names, with at least one element."""
+    """The tensor of the expression, with at least one element."""
     session.stop  # noqa: B018  # Raises when there is nothing to look at.
     if not text:
         raise DebuggerError(f"write '{usage}'")
@@ -117,7 +117,7 @@ async def hist(session: TerminalSession, args: str) -> None:
 
 
 def _with_number(args: str, default: int) -> tuple[str, int]:
-    """`w[0, 1] 30`: what is before the last word, when that is a number and something is."""
+    """`w[0, 1] 30`: the text and a number as its last word, if there is one."""
     text, _, last = args.rpartition(" ")
     if text and last.isdecimal():
         return text.strip(), int(last)
@@ -135,7 +135,7 @@ def _bars(session: TerminalSession, names: list[str], counts: list[int]) -> None
 
 
 def bar(part: float, room: int) -> str:
-    """As long as the part of the room; what is not nothing is not shown as nothing."""
+    """A bar for this part of the room; a part above 0 is never shown as empty."""
     eighths = max(round(part * room * 8), 1 if part else 0)
     full, rest = divmod(eighths, 8)
     return _EIGHTHS[8] * full + (_EIGHTHS[rest] if rest else "")
@@ -151,7 +151,7 @@ async def diff(session: TerminalSession, args: str) -> None:
 
 
 def _two(args: str) -> tuple[str, str]:
-    """`a, b`, or `a b` when neither has blanks that would count."""
+    """`a, b`, or `a b` when neither contains blanks."""
     usage = DebuggerError("write 'diff A B', or 'diff A, B' when they have blanks in them")
     if not args:
         raise usage
@@ -209,7 +209,7 @@ COMMANDS = (
     Command(
         "heat", (), "heat VARIABLE[SLICE]",
         "show a matrix as an area of colours",
-        "A large one is shown by every so manyth row and column. NaN and Inf stand out.\n"
+        "Of a large one every Nth row and column is shown. NaN and Inf stand out.\n"
         "Where there are no colours, characters stand for values.", heat_, "expression",
     ),
     Command(

@@ -11,7 +11,7 @@ from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.tensor_parts import Part
 from opstep_server.wire import debug_pb2 as pb
 
-# Of so many elements a summary is no matter.
+# A summary of this many elements takes no time.
 _QUICK = 1 << 25
 # NumPy's, of allclose.
 _ABSOLUTE, _RELATIVE = 1e-8, 1e-5
@@ -52,14 +52,14 @@ async def compare(session: TerminalSession, a: str, b: str) -> None:
 
 
 async def _type(session: TerminalSession, text: str) -> tuple[str, list[int]]:
-    """Its dtype and shape, without a look at its elements."""
+    """The dtype and shape, without a look at the elements."""
     shape = await focus.evaluate(session, f"shape({text})")
     dtype = await focus.evaluate(session, f"dtype({text})")
     return dtype.s, [size.i for size in shape.list.values]
 
 
 async def _compare(session: TerminalSession, part: Part, one: str, two: str, found: Found) -> None:
-    """Adds what there is to tell of a part."""
+    """Adds the differences in one part."""
     a, b = part.cut(one), part.cut(two)
 
     async def number(text: str) -> float:
@@ -82,12 +82,12 @@ async def _compare(session: TerminalSession, part: Part, one: str, two: str, fou
     found.different += different
     if found.first is None:
         found.first = await place_of(unequal)
-    # Of whole numbers the difference might not fit.
+    # The difference of whole numbers might overflow.
     apart = f"abs(({a}) * 1.0 - ({b}) * 1.0)"
     sized = f"where(isfinite({apart}), {apart}, 0.0)"
     if (largest := await number(f"{sized}.max()")) > found.largest:
         found.largest, found.largest_at = largest, await place_of(sized)
-    # Divided by what is not zero; where it is, there is nothing relative.
+    # Relative to B; where B is 0 there is no relative difference.
     share = f"({sized} / where(({b}) == 0, inf, abs(({b}) * 1.0)))"
     share = f"where(isfinite({share}), {share}, 0.0)"
     if (relative := await number(f"{share}.max()")) > found.relative:
@@ -130,7 +130,7 @@ async def _tell(session: TerminalSession, a: str, b: str, count: int, found: Fou
 
 
 def _digits(value: pb.Value) -> str:
-    """All of them: two numbers that differ must not look the same."""
+    """The number with all its digits: different numbers must not look the same."""
     if value.WhichOneof("kind") == "f" and math.isfinite(value.f):
         return values.as_number(value.f)
     return values.describe(value)

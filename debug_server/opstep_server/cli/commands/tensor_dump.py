@@ -14,7 +14,7 @@ from opstep_server.debugger import DebuggerError
 from opstep_server.wire import program_pb2
 
 _PIECE = 16 << 20
-# How often is told how far it is.
+# The time between reports of progress.
 _SECONDS = 1.0
 
 
@@ -41,7 +41,7 @@ async def _may_replace(session: TerminalSession, text: str, file: str) -> bool:
 
 
 async def _pieces(session: TerminalSession, text: str, size: int) -> AsyncIterator[bytearray]:
-    """Until Ctrl-C comes."""
+    """The pieces of the tensor, until Ctrl-C."""
     told = time.monotonic()
     for offset in range(0, size, _PIECE):
         piece = bytearray(min(_PIECE, size - offset))

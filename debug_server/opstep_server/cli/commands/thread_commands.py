@@ -33,9 +33,9 @@ def _look_at(session: TerminalSession, thread: Thread) -> None:
 
 async def _in_all(session: TerminalSession, text: str) -> None:
     if not text:
-        raise DebuggerError("write what they are to do: 'thread all where'")
+        raise DebuggerError("write a command for them: 'thread all where'")
     handler, rest = await _command(session, text)
-    # One that runs can do nothing but pause; one that is stopped, anything else.
+    # A running thread can only pause; a stopped one can do anything else.
     pausing = handler is (await _command(session, "pause"))[0]
     chosen = [each for each in session.debugger.threads if (each.stopped is None) == pausing]
     if not chosen:
@@ -57,13 +57,13 @@ async def _in_all(session: TerminalSession, text: str) -> None:
 
 
 async def _in_one(session: TerminalSession, thread: Thread, handler: Handler, args: str) -> None:
-    """The command for that thread only; the one in view stays in view unless something stops."""
+    """Runs the command for that thread only; the view stays unless something stops."""
     with session.only(thread):
         await handler(session, args)
 
 
 async def _command(session: TerminalSession, text: str) -> tuple[Handler, str]:
-    # Only here: the table of commands is made of this file too.
+    # Imported here: the table of commands imports this file.
     from opstep_server.cli.input import dispatch
 
     command, args = await dispatch.meaning(session, text)
@@ -85,7 +85,7 @@ def _thread(session: TerminalSession, number: str) -> Thread:
     there = ", ".join(str(each.id) for each in threads)
     if number.isdecimal():
         raise DebuggerError(f"there is no thread {number}: there is {there}")
-    raise DebuggerError(f"'{number}' is no thread: write its number ({there}) or 'all'")
+    raise DebuggerError(f"'{number}' is not a thread: write its number ({there}) or 'all'")
 
 
 async def info_threads(session: TerminalSession, pattern: str) -> None:

@@ -1,7 +1,7 @@
 """The full-screen application: commands at its own prompt and by keys.
 
-It owns one task, the application, which draws and reads keys; commands run in the shell's, and the
-view is asked for anew after each and at each stop.
+It owns one task, the application, which draws and reads keys; commands run in the shell's task, and
+the view is refreshed after each command and at each stop.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from opstep_server.wire import debug_pb2 as pb
 PANES = ("source", "listing", "tensors", "console")
 
 _COMMANDS = {"f10": "next", "f11": "step", "f23": "finish", "f7": "stepi", "f8": "nexti"}
-# How long a command may take until what it has done so far is drawn.
+# How long a command may take before its results so far are drawn.
 _HOLD_SECONDS = 0.03
-# Steps of many may come faster than anybody can look at them.
+# Repeated steps may come faster than a user can see them.
 _REFRESH_SECONDS = 0.05
 _CHANGES = (StoppedEvent, ContinuedEvent, ProcessExited, ProgramCompiled, BreakpointChanged)
 STYLE = Style.from_dict(
@@ -62,14 +62,14 @@ STYLE = Style.from_dict(
 
 
 class _App(Application[None]):
-    """Drawing is what takes longest of a step: one is drawn once, at its end, if that is near."""
+    """Draws a short step only once, at its end: drawing is the slowest part of a step."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._held: asyncio.TimerHandle | None = None
 
     def hold(self, late: Callable[[], None]) -> None:
-        """Until `draw`; `late` is called when that does not come soon."""
+        """Holds drawing back until `draw`; calls `late` when that does not come soon."""
         if self._held is None:
             self._held = asyncio.get_running_loop().call_later(_HOLD_SECONDS, late)
 
@@ -90,7 +90,7 @@ class FullScreen:
     def __init__(self, session: TerminalSession, history: History) -> None:
         self._session = session
         self._view = PaneContents(session, lambda: self._app.invalidate())
-        # What was typed, or came from a key: None is the end of it.
+        # Commands that were typed or came from a key; None is the end.
         self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._busy = False
         self._question = ""
@@ -134,7 +134,7 @@ class FullScreen:
                 else:
                     self._view.console.line(said)
         self._stack.callback(session.debugger.subscribe(self._take))
-        # Whatever else writes must not do so over the panes.
+        # Other output must not be written over the panes.
         writer = _Writer(self._view.console.output)
         self._stack.enter_context(contextlib.redirect_stdout(writer))
         self._stack.enter_context(contextlib.redirect_stderr(writer))
@@ -190,17 +190,17 @@ class FullScreen:
         try:
             await self._app.run_async(handle_sigint=False)
         finally:
-            # When the terminal is gone, as Ctrl-D.
+            # A lost terminal is like Ctrl-D.
             self._typed.put_nowait(None)
             if self._answer is not None and not self._answer.done():
                 self._answer.set_exception(EOFError())
 
     def _gone(self) -> None:
-        """Raises what ended the application, if something did: nobody would ever answer."""
+        """Raises the error that ended the application: nobody would answer any more."""
         if self._task is not None and self._task.done():
             self._task.result()
 
-    # ---- what happens ----------------------------------------------------------------------------
+    # ---- events ----------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
         if isinstance(event, _CHANGES):
@@ -219,7 +219,7 @@ class FullScreen:
     async def _refresh(self) -> None:
         while self._changed:
             await asyncio.sleep(_REFRESH_SECONDS)
-            if self._changed:  # The command that made it change has not ended.
+            if self._changed:  # The command that changed it has not ended.
                 await self.after()
 
     def _accept(self, buffer: Buffer) -> bool:
@@ -231,7 +231,7 @@ class FullScreen:
                 self._history.append_string(text)
             self._do(text)
         buffer.reset()
-        return True  # Kept as we left it.
+        return True  # Unchanged since we left it.
 
     # ---- keys ------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class FullScreen:
         elif self._busy:
             self._pausing = asyncio.create_task(self._session.interrupt())
         elif not self._buffer.text and self._session.running and self._session.stopped is None:
-            self._do("pause")  # It runs though nobody waits for it.
+            self._do("pause")  # It runs, but no command waits for it.
         self._buffer.reset()
 
     def _end(self) -> None:
@@ -312,7 +312,7 @@ class FullScreen:
         pane.scroll(pages * max(pane.height - 1, 1))
 
     def _move(self, rows: int) -> None:
-        """In the code: whoever scrolls by lines looks for one."""
+        """Moves the cursor in a code pane, which scrolls along."""
         name = self._active if self._active != "console" else "source"
         self._pane(name).scroll(rows)
         for each in ("source", "listing"):

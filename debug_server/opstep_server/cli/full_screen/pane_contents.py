@@ -1,4 +1,4 @@
-"""The contents of the panes: the session's place and values, asked for at each stop."""
+"""The contents of the panes: the session's place and values, fetched at each stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opstep_server.debugger import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-# Of the variables of one scope.
+# The most variables of one scope.
 _SHOWN = 100
 _SCOPES = (("inputs", pb.SCOPE_INPUTS), ("outputs", pb.SCOPE_OUTPUTS))
 
@@ -36,15 +36,15 @@ class PaneContents:
         self.console = Console(changed)
         self.file = session.script
         self.program = ""
-        # The listing that is shown is this one's.
+        # The program of the listing on display.
         self._listed: ProgramRef | None = None
         self._listing: list[Line] = []
         self._ops: list[pb.OpInfo] = []
-        # What the marks were made from.
+        # The state behind the present marks.
         self._marked: object = None
 
     async def refresh(self) -> None:
-        """After a stop or a command; what cannot be had is left away."""
+        """Updates the panes after a stop or a command; leaves out what cannot be fetched."""
         try:
             file, line = self._session.line_in_view if self._stopped() else ("", 0)
             self.file = file or self.file
@@ -57,7 +57,7 @@ class PaneContents:
         self._mark()
 
     def _mark(self) -> None:
-        """The breakpoints; ops are many, so only when something about them changed."""
+        """Marks the breakpoints, only when they have changed: a listing may be long."""
         states = self._session.debugger.breakpoints
         known = [(s.id, s.verified, replace(s.spec)) for s in states], self.file, self._listed
         if known == self._marked:

@@ -29,9 +29,9 @@ from prompt_toolkit.widgets import SearchToolbar
 from opstep_server.cli.full_screen.pane_contents import PaneContents
 from opstep_server.cli.full_screen.panes import Pane
 
-# From so many columns on, tensors stand beside the code.
+# From this many columns on, tensors are beside the code.
 _WIDE = 120
-# With fewer rows there is no room for these panes.
+# With fewer rows these panes have no room.
 _ROWS = {"listing": 20, "tensors": 14, "source": 8}
 # How they share the rows.
 _WEIGHTS = {"source": 4, "listing": 3, "tensors": 3, "console": 4}
@@ -45,10 +45,10 @@ Text = Callable[[], StyleAndTextTuples]
 
 
 class Sizes:
-    """How many rows each pane has, its title included; said exactly, so that nothing tries."""
+    """The exact number of rows of each pane with its title, so that no search is needed."""
 
     def __init__(self, shown: set[str]) -> None:
-        # The panes that are wanted.
+        # The panes to show.
         self._shown = shown
 
     def has(self, name: str) -> bool:
@@ -90,7 +90,7 @@ def layout(
     view: PaneContents, shown: set[str], title: Callable[[str], StyleAndTextTuples], buffer: Buffer,
     prompt: Text, status: Text,
 ) -> Layout:  # fmt: skip
-    """`shown` are the panes that are wanted; `title` is what stands above each."""
+    """`shown` are the panes to show; `title` makes the line above each."""
     sizes = Sizes(shown)
 
     def pane(name: str, content: Pane) -> AnyContainer:
@@ -146,7 +146,7 @@ def _title(name: str, title: Callable[[str], StyleAndTextTuples]) -> Window:
 
 
 def _keys() -> StyleAndTextTuples:
-    """As many as fit."""
+    """As many keys as fit."""
     room = get_app().output.get_size().columns
     text: StyleAndTextTuples = []
     for key, what in KEYS:

@@ -1,6 +1,6 @@
-"""The panes of the full-screen mode: each is a list of lines of which it shows what fits.
+"""The panes of the full-screen mode: each is a list of lines and shows those that fit.
 
-They keep what they show; `pane_contents.py` says what that is.
+They keep their lines; `pane_contents.py` fills them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def style(words: str) -> str:
 class Pane(Container):
     """Shows exactly what fits, so that nothing else scrolls it.
 
-    It writes the cells of the screen itself: prompt_toolkit's windows do so much more for each that
-    a step in a large terminal would be seen late.
+    It writes the cells of the screen itself: prompt_toolkit's windows do so much more for each cell
+    that a step in a large terminal would be slow.
     """
 
-    # Of the last time when it was drawn.
+    # The height at the last drawing.
     height = 1
     # Keys move in it.
     active = False
@@ -61,7 +61,7 @@ class Pane(Container):
 
     @abstractmethod
     def scroll(self, rows: int) -> None:
-        """Down, or up when negative."""
+        """Scrolls down, or up when negative."""
 
     def write_to_screen(
         self,
@@ -114,18 +114,18 @@ class CodePane(Pane):
 
     def __init__(self, empty: str, stopped: Callable[[], bool]) -> None:
         self._empty = empty
-        # Whether the current line is where we are, or where we were: the script runs.
+        # Whether the script is stopped at the current line; otherwise it has left it.
         self._stopped = stopped
         self._lines: Sequence[Line] = ()
         self.current = 0
-        # What F9 is about; from 1.
+        # The line for F9, from 1.
         self.cursor = 1
         # By line, the sign of a breakpoint.
         self.marks: Mapping[int, str] = {}
         self._top = 0
 
     def show(self, lines: Sequence[Line], current: int) -> None:
-        """A current line of 0: there is none."""
+        """Shows the lines; `current` 0: there is no current line."""
         moved = current != self.current or lines is not self._lines
         self._lines = lines
         self.current = current
@@ -146,7 +146,7 @@ class CodePane(Pane):
         ]
 
     def _first(self, height: int) -> int:
-        """How many lines are above: as before as long as the cursor is well inside."""
+        """The number of lines above; unchanged while the cursor is well inside."""
         margin = min(3, (height - 1) // 2)
         at = self.cursor - 1
         last = max(len(self._lines) - height, 0)
@@ -171,13 +171,13 @@ class CodePane(Pane):
         chosen = self.active and number == self.cursor
         if not current and not chosen:
             return row
-        # In one colour: those of the words would make a patchwork of it.
+        # In one colour, without the colours of words.
         ground = " ".join(["reverse"] * current + ["underline"] * chosen)
         return [row[0], (ground, styled_text.plain(row[1:]).ljust(width - 1))]
 
 
 class TextPane(Pane):
-    """Lines that are put there, wrapped."""
+    """Given lines, wrapped."""
 
     def __init__(self) -> None:
         self._lines: Sequence[Line] = ()
@@ -198,7 +198,7 @@ class TextPane(Pane):
 
 
 class Console(Pane):
-    """All that was said, the newest below: a sink of the session's screen."""
+    """All output, the newest below: a sink of the session's screen."""
 
     colour = True
 
@@ -206,12 +206,12 @@ class Console(Pane):
         self.width = 80
         self._changed = changed
         self._lines: deque[Line] = deque()
-        # Those that each line has at this width.
+        # The rows of each line at this width.
         self._wrapped: deque[list[Line]] = deque()
         self._count = 0
-        # The script's line that has no end yet.
+        # The script's unfinished line.
         self._open: Line | None = None
-        # How many rows are below the last that is shown.
+        # The number of rows below the last visible one.
         self.below = 0
 
     def line(self, line: Line) -> None:
@@ -227,7 +227,7 @@ class Console(Pane):
                 part = styled_text.plain(self._open) + part
             elif not part:
                 continue
-            # A carriage return writes over what the line had, as progress bars do.
+            # A carriage return overwrites the line, as progress bars do.
             part = _CONTROL.sub("", part.rstrip("\r").rpartition("\r")[2])
             if self._open is not None:
                 self._drop_last()
@@ -253,7 +253,7 @@ class Console(Pane):
             if len(newest) >= wanted:
                 break
         shown = newest[: len(newest) - self.below] if self.below else newest
-        # The newest stands above the prompt.
+        # The newest is above the prompt.
         return [[]] * (height - len(shown)) + shown[-height:]
 
     def _append(self, line: Line) -> None:
@@ -262,7 +262,7 @@ class Console(Pane):
         self._wrapped.append(rows)
         self._count += len(rows)
         if self.below:
-            self.below += len(rows)  # Whoever looks at older lines goes on seeing them.
+            self.below += len(rows)  # A user who looks at older lines still sees them.
         if len(self._lines) > _KEPT:
             self._lines.popleft()
             self._count -= len(self._wrapped.popleft())

@@ -1,1 +1,1 @@
-"""Typed lines: where they come from, what completes them and what they mean."""
+"""Typed lines: their input, completion and meaning."""

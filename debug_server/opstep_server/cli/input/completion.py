@@ -1,4 +1,4 @@
-"""Completion at the prompt, from the table of commands and from what the program holds."""
+"""Completion at the prompt, from the table of commands and the names of the program."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from opstep_server.debugger import DebuggerError
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 from opstep_server.wire import debug_pb2 as pb
 
-# Op and variable names have dots in them.
+# Names of ops and variables contain dots.
 _EXPRESSION_WORD = re.compile(r"[\w.@]*$")
-# In a usage, what is typed as it stands there: `quit [detach | terminate]`.
+# The literal words in a usage: `quit [detach | terminate]`.
 _OWN_WORD = re.compile(r"(?<![\w'])[a-z]+(?!\w)")
 _NO_METHODS = ("where", "grad")
-# What may stand behind a place.
+# Words that may follow a place.
 _CLAUSES = {
     "if": "a condition",
     "grad": "the gradients",
@@ -39,9 +39,9 @@ _PYTHON = (".py",)
 
 class Candidate(NamedTuple):
     word: str
-    # From the cursor, where it begins: 0 or less.
+    # Its start relative to the cursor: 0 or less.
     start: int
-    # What it is.
+    # A description.
     about: str = ""
 
 
@@ -67,7 +67,7 @@ def _shown(candidate: Candidate) -> Completion:
 
 
 async def _visible(session: TerminalSession) -> pb.Names:
-    """What expressions may name in the frame in view."""
+    """The names that expressions may use in the frame in view."""
     if session.stopped is None:
         return pb.Names()
     try:
@@ -79,7 +79,7 @@ async def _visible(session: TerminalSession) -> pb.Names:
 def candidates(
     session: TerminalSession, text: str, visible: pb.Names | None = None
 ) -> Iterator[Candidate]:
-    """What the word at the end of the text may become."""
+    """The completions of the word at the end of the text."""
     text = text.lstrip()
     if " " not in text:
         found = list(_matching({c.name: c.short for c in COMMANDS}, text))
@@ -106,7 +106,7 @@ def candidates(
 
 
 def _kind(kinds: Completes | tuple[Completes, ...], args: str) -> Completes:
-    """That of the word at the end: each has its own, and the last one all that follow."""
+    """The kind of the last word; words after the last kind have that kind too."""
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     words = args.split(" ")
     if len(words) > 1 and {"where", "variable", "catch"} & set(kinds):
@@ -119,7 +119,7 @@ def _kind(kinds: Completes | tuple[Completes, ...], args: str) -> Completes:
 
 
 def _words(session: TerminalSession, kind: Completes) -> dict[str, str]:
-    """Each with what it is."""
+    """The words of that kind, each with a description."""
     if kind == "breakpoint":
         return {str(b.id): descriptions.where(b.spec) for b in session.debugger.breakpoints}
     if kind == "thread":
@@ -157,13 +157,13 @@ def _in_expression(session: TerminalSession, text: str, visible: pb.Names) -> It
     for name in (*visible.variables, *session.names.variables):
         names.setdefault(name, session.names.about.get(name, ""))
     functions = {name: function.doc for name, function in FUNCTIONS.items()}
-    # What is nearest comes first; a name means the first that has it.
+    # The nearest come first, as a name means the first that has it.
     told: set[str] = set()
     for words in (slots, names, SPECIAL_NAMES, functions):
         yield from _matching({w: words[w] for w in words if w not in told}, typed)
         told.update(words)
     names |= slots
-    # What is before the last dot may be a value, whose methods functions are.
+    # The text before the last dot may be a value, which has functions as methods.
     before, dot, method = typed.rpartition(".")
     if dot and (before in names or text[: -len(typed)].endswith(("]", ")"))):
         methods = {name: doc for name, doc in functions.items() if name not in _NO_METHODS}
@@ -171,7 +171,7 @@ def _in_expression(session: TerminalSession, text: str, visible: pb.Names) -> It
 
 
 def _places(session: TerminalSession, typed: str) -> Iterator[Candidate]:
-    """Types and names of ops; Python files, and behind the colon their lines that made ops."""
+    """Types and names of ops; Python files, and after the colon their lines that made ops."""
     names = session.names
     for start, known_names in (("block:", names.blocks), ("var:", names.variables)):
         if typed.startswith(start):
@@ -204,14 +204,14 @@ def _ops(session: TerminalSession) -> dict[str, str]:
 
 
 def _files(typed: str, endings: tuple[str, ...] = ()) -> Iterator[Candidate]:
-    """Paths that begin so, folders with a stroke at their end."""
+    """Paths that begin with the text; folders end with a slash."""
     folder, name = os.path.split(typed)
     try:
         there = sorted(os.listdir(os.path.expanduser(folder) or "."))
     except OSError:
         return
     for last in there:
-        # Hidden ones when a dot was typed.
+        # Hidden files only after a dot was typed.
         if not last.startswith(name) or (last[0] == "." and not name):
             continue
         word = os.path.join(folder, last)

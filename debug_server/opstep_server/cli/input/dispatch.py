@@ -13,12 +13,12 @@ from opstep_server.debugger import DebuggerError
 from opstep_server.functions import FUNCTIONS, SPECIAL_NAMES
 from opstep_server.wire import debug_pb2 as pb
 
-# Behind a word that is both a command and a variable: `w + 1`.
+# After a word that is both a command and a variable: `w + 1`.
 _OPERATION = re.compile(r"(?:\*\*|//|[<>=!]=|[-+*/@%<>&|^])\s+\S")
 
 
 async def run(session: TerminalSession, text: str) -> tuple[Command, str] | None:
-    """Does what the line says; the command and its words, nothing for a line that was kept."""
+    """Runs the line; returns the command and its arguments, None for a line that is only kept."""
     if session.macros.take(text):
         return None
     command, args = await meaning(session, text)
@@ -27,7 +27,7 @@ async def run(session: TerminalSession, text: str) -> tuple[Command, str] | None
 
 
 async def do(session: TerminalSession, command: Command, args: str) -> None:
-    """The command, and then those of the breakpoints that it stopped at."""
+    """Runs the command, and then the commands of the breakpoints where it stopped."""
     waits = session.waits
     await command.handler(session, args)
     while session.waits != waits and session.stopped is not None:
@@ -43,7 +43,7 @@ async def do(session: TerminalSession, command: Command, args: str) -> None:
 
 
 async def meaning(session: TerminalSession, text: str) -> tuple[Command, str]:
-    """The command of the line and what stands behind it."""
+    """The command of the line and its arguments."""
     text = session.macros.expanded(text.strip())
     if text.startswith("!"):
         return BY_NAME["print"], text[1:].strip()
@@ -55,18 +55,18 @@ async def meaning(session: TerminalSession, text: str) -> tuple[Command, str]:
         return found, f"{slash}{args}".strip()
     begun = matching(word) if found is None and not slash else []
     if begun and text == word and word in await _visible(session):
-        begun = []  # The beginning of a command's name is less than the whole name of a variable.
+        begun = []  # A variable's whole name wins over a prefix of a command.
     if begun or (word in FOREIGN and text.split() and word == text.split()[0]):
         return find(word), args.strip()
     if not _is_expression(text):
-        return find(word), args.strip()  # Says that there is none.
+        return find(word), args.strip()  # Raises: there is no such command.
     if text.isidentifier() and text not in FUNCTIONS:
         await _check_there(session, text)
     return BY_NAME["print"], text
 
 
 def _is_command(command: Command, slash: str, args: str, text: str) -> bool:
-    """Its name may also be that of a variable: `w / 2`, `w + 1`, and `x` without a format."""
+    """Whether it is not an expression with a variable of that name: `w / 2`, `w + 1`, bare `x`."""
     if slash:
         return command.form
     if command.only_form:
@@ -81,13 +81,13 @@ def _is_expression(text: str) -> bool:
     try:
         expr.parse(text)
     except expr.ExprError as error:
-        # Brackets and dots are what commands have not.
+        # Commands contain no brackets and dots.
         return bool(re.match(r"[\w.@]+[(\[]|[(\[]", text)) and error.column > 1
     return True
 
 
 async def _visible(session: TerminalSession) -> set[str]:
-    """The names that mean something at the stop."""
+    """The names that expressions may use at the stop."""
     if session.stopped is None:
         return set()
     try:

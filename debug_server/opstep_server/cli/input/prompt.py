@@ -1,4 +1,4 @@
-"""The line mode: a prompt below what is already there, with completion and history."""
+"""The line mode: a prompt below earlier output, with completion and history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opstep_server.cli.input.completion import CommandCompleter
 from opstep_server.cli.output.screen import TerminalSink
 from opstep_server.cli.sessions.terminal_session import TerminalSession
 
-# Of these many commands an older history is cut to the newest half.
+# A history of more commands is cut to the newest half.
 _HISTORY = 10_000
 
 _LEAVE = ("q", "Q", Keys.ControlC, Keys.ControlD, Keys.Escape)
@@ -32,7 +32,7 @@ _REST = ("G", "a", Keys.End)
 
 
 class History(FileHistory):
-    """A command that is typed again and again is there once."""
+    """A history without repetitions of the same command."""
 
     def __init__(self) -> None:
         super().__init__(_history_file())
@@ -59,7 +59,7 @@ class Prompt:
         self._prompt: PromptSession[str] = PromptSession(
             history=history,
             completer=CommandCompleter(session),
-            # The menu comes with Tab and not before: one does not want it at every step.
+            # The menu comes only with Tab: at every step it would disturb.
             complete_while_typing=False,
             auto_suggest=AutoSuggestFromHistory(),
             enable_history_search=True,
@@ -77,9 +77,9 @@ class Prompt:
         self._typing.close()
 
     async def read(self) -> str:
-        """One command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
-        # Only around the prompt: it writes late, and the script beside it at once. The handler of
-        # SIGINT stays the shell's: prompts would take it away.
+        """Reads a command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
+        # Only around the prompt: it delays output, but the script writes at once. The shell keeps
+        # its handler of SIGINT, which a prompt would replace.
         with patch_stdout(raw=True):
             self._sink.prompting = True
             try:
@@ -96,7 +96,7 @@ class Prompt:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Around a command."""
+        """A context around a command."""
         if self._session.screen.paging:
             self._sink.begin_pages()
         try:
@@ -105,7 +105,7 @@ class Prompt:
             self._sink.end_pages()
 
     async def after(self) -> None:
-        """Shows what did not fit the screen, a page at a time."""
+        """Shows the rest of long output, a page at a time."""
         rows, self._sink.waiting = self._sink.waiting, []
         if rows:
             await _page(rows, self._sink)
@@ -113,7 +113,7 @@ class Prompt:
 
 @contextlib.contextmanager
 def _without_echo() -> Iterator[None]:
-    """What is typed while there is no prompt waits for it, and is shown there."""
+    """Keeps characters that are typed without a prompt; the next prompt shows them."""
     try:
         before = termios.tcgetattr(0)
         silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
@@ -129,17 +129,17 @@ def _without_echo() -> Iterator[None]:
 
 
 def editing_keys() -> KeyBindings:
-    """What Enter means while a word or an older command is chosen; in every face."""
+    """Enter while a word or an older command is chosen, in both modes."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=completion_is_selected)
     def _(event: KeyPressEvent) -> None:
-        # Takes the word; the next Enter runs the command.
+        # Accepts the word; the next Enter runs the command.
         event.current_buffer.complete_state = None
 
     @keys.add("enter", filter=is_searching)
     def _(event: KeyPressEvent) -> None:
-        # Runs what was found, as shells do.
+        # Runs the found command, as shells do.
         accept_search()
         event.current_buffer.validate_and_handle()
 
@@ -164,7 +164,7 @@ async def _page(rows: list[list[tuple[str, str]]], sink: TerminalSink) -> None:
     def read() -> None:
         for press in keyboard.read_keys():
             typed.put_nowait(press.key)
-        # A lone Escape may begin a longer key: what is there already is all of it.
+        # A lone Escape may begin a longer key: take it as it is.
         for press in keyboard.flush_keys():
             typed.put_nowait(press.key)
 
@@ -186,7 +186,7 @@ async def _page(rows: list[list[tuple[str, str]]], sink: TerminalSink) -> None:
 
 @contextlib.contextmanager
 def _question(text: str) -> Iterator[None]:
-    """Below the page, gone when it is answered."""
+    """Shows the question below the page until it is answered."""
     print(f"\x1b[7m{text}\x1b[0m", end="", flush=True)
     try:
         yield
@@ -206,7 +206,7 @@ def _history_file() -> str:
 
 
 def _shorten(file: str) -> None:
-    """Each command has three lines: a date, itself, none."""
+    """Shortens the file, in which a command takes three lines: date, command, blank."""
     if not os.path.exists(file):
         os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
     with open(file, "rb") as opened:

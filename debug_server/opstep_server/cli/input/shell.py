@@ -1,4 +1,4 @@
-"""The shell: reads commands from options, a file or a person and runs them in order."""
+"""The shell: reads commands from options, a file or a user and runs them in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opstep_server.debugger import DebuggerError
 
 
 class Face(Protocol):
-    """Where a person types: a prompt, or the full screen."""
+    """The user's input: a prompt, or the full screen."""
 
     full: bool
 
@@ -28,22 +28,22 @@ class Face(Protocol):
     async def __aexit__(self, *_: object) -> None: ...
 
     async def read(self) -> str:
-        """One command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
+        """Reads a command; KeyboardInterrupt for Ctrl-C, EOFError for Ctrl-D."""
 
     async def ask(self, question: str) -> str: ...
 
     def running(self) -> contextlib.AbstractContextManager[None]:
-        """Around a command."""
+        """A context around a command."""
 
     async def after(self) -> None:
-        """Shows what is left to show of the command."""
+        """Shows the rest of the command's output."""
 
 
 class Shell:
     def __init__(self, session: TerminalSession) -> None:
         self._session = session
         self._repeat: tuple[Command, str] | None = None
-        # Commands that come before those of a person.
+        # Commands that run before the user's.
         self._given: deque[str] = deque()
         self.failed = False
 
@@ -60,11 +60,11 @@ class Shell:
                 self._session.screen.error(problem)
                 self.failed = True
             if self._session.at_fault and await focus.has_inputs(self._session):
-                # Nobody can ask for them any more.
+                # The user of a batch cannot ask for them later.
                 await self.execute("inputs")
 
     async def piped(self) -> None:
-        """Commands from a file or a pipe in the place of a person."""
+        """Runs commands from a file or a pipe instead of a user."""
         with self._ctrl_c():
             loop = asyncio.get_running_loop()
             while not self._session.quitting:
@@ -75,15 +75,15 @@ class Shell:
                 await self._echoed(text.strip())
 
     async def interactive(self, first: Sequence[str] = ()) -> None:
-        """Commands from a person at a terminal, after some that were given."""
-        # Only here: the rest works without a terminal and starts faster without the library.
+        """Runs the given commands, then those of a user at a terminal."""
+        # Imported here: the rest needs no terminal and starts faster without the library.
         from opstep_server.cli.input.prompt import History, Prompt
 
         self._given.extend(first)
         history = History()
         session = self._session
         session.typed[:0] = reversed(list(history.load_history_strings()))
-        # All the time: Ctrl-C may come just before or after a command too.
+        # Always on: Ctrl-C may also come just before or after a command.
         with self._ctrl_c():
             while not session.quitting:
                 face: Face
@@ -97,7 +97,7 @@ class Shell:
                     await self._read_from(face)
 
     async def _read_from(self, face: Face) -> None:
-        """Until the session ends or wants another face."""
+        """Runs commands until the session ends or switches between lines and full screen."""
         session = self._session
         session.ask = functools.partial(_ask, face)
         while not session.quitting and session.full_screen == face.full:
@@ -122,7 +122,7 @@ class Shell:
         return self._given.popleft()
 
     async def execute(self, text: str) -> bool:
-        """One command; False when it failed, which is told."""
+        """Runs a command; False when it failed, after showing the error."""
         try:
             self._session.interrupted = False
             self._session.at_fault = False
@@ -157,7 +157,7 @@ class Shell:
 
     @contextlib.contextmanager
     def _ctrl_c(self) -> Iterator[None]:
-        """Ctrl-C pauses the script when a command waits for it; a batch it ends."""
+        """Ctrl-C pauses the script when a command waits for it; it ends a batch."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         pausing: set[asyncio.Task[None]] = set()
@@ -181,6 +181,6 @@ async def _ask(face: Face, question: str) -> str:
     except KeyboardInterrupt:
         return ""
     except EOFError:
-        # A terminal that is gone answers nothing else.
+        # A lost terminal gives no other answer.
         return "" if sys.stdin.isatty() else "terminate"
     return answer.strip().lower()

@@ -1,4 +1,4 @@
-"""`opstep collect`: the debug server of processes that have taps, without a face."""
+"""`opstep collect`: a debug server without a user, for processes that have taps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from opstep_server.model import DebuggerError
 from opstep_server.taps import config
 from opstep_server.taps.collector import Collector
 
-# How long a process that has ended may still be heard of.
+# How long messages may still come after the end of a process.
 LAST_WORDS_SECONDS = 2.0
 
 
 def main(args: argparse.Namespace) -> int:
     standard_streams.open_missing()
     if args.check and not args.taps:
-        _tell("collect: --check what? give --taps FILE")
+        _tell("collect: --check needs --taps FILE")
         return exit_codes.WRONG
     try:
         if args.check:
@@ -44,7 +44,7 @@ async def collect(
     parent: int | None,
     ready: int | None,
 ) -> None:
-    """Until a signal comes, or the parent has ended and everything it sent is written."""
+    """Runs until a signal, or until the parent has ended and all its records are written."""
     collector = Collector(taps, _tell)
     endpoint = access.listen_endpoint(listen, *keys) if listen else None
     address = await collector.start(endpoint)
@@ -52,7 +52,7 @@ async def collect(
     if ready is None:
         _tell(f"executors dial {address}{token}")
     else:
-        # Whoever started us waits for it.
+        # Our parent waits for the address.
         with contextlib.suppress(OSError), os.fdopen(ready, "w") as pipe:
             pipe.write(f"{address}\n")
     try:
@@ -77,7 +77,7 @@ async def _until_end(parent: int | None) -> None:
 
 
 async def _last_words(collector: Collector) -> None:
-    """Until all streams have ended."""
+    """Waits until all streams have ended."""
     loop = asyncio.get_running_loop()
     end = loop.time() + LAST_WORDS_SECONDS
     while collector.executors and loop.time() < end:

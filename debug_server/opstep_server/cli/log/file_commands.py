@@ -38,7 +38,7 @@ examples:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """By what stands behind `opstep`."""
+    """The parsers, by the words after `opstep`."""
     view = argparse.ArgumentParser(
         "opstep log view",
         description="Show what taps log to a directory, in this terminal, while they do.",
@@ -86,7 +86,7 @@ def main(words: list[str]) -> int:
         print(f"opstep: {error}", file=sys.stderr)
         return exit_codes.WRONG
     except BrokenPipeError:
-        # Nobody reads what we say (`| head`); Python would complain of it again at its end.
+        # Nobody reads our output (`| head`); Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return exit_codes.by_signal(signal.SIGPIPE)
 
@@ -96,7 +96,7 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 
 def _view(args: argparse.Namespace) -> int:
-    # Only here: help and mistakes need no terminal.
+    # Imported here: help and errors need no terminal.
     from opstep_server.cli.log import log_table
     from opstep_server.taps.log_files import log_directory
     from opstep_server.taps.log_files.tap_log import TapLog

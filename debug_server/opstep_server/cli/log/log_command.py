@@ -53,7 +53,7 @@ class _Log:
         self._args = args
         self._reports = TapReports(_tell, early=True)
         self._ended = asyncio.Event()
-        # The process that is meant; None: all of a server.
+        # The process to log; None: all of a server.
         self._pid = int(args.place) if args.place.isdecimal() else None
         self._executor: ExecutorProcess | None = None
         self._directories: list[str] = []
@@ -92,7 +92,7 @@ class _Log:
         return self._file.settings
 
     async def _reach(self) -> bool:
-        """Until the process is here, or those of the server; whether it is through a server."""
+        """Waits for the process, or those of the server; returns whether it is through a server."""
         address = self._args.place
         if self._pid is not None:
             known = [each for each in await doorbell.running() if each.pid == self._pid]
@@ -120,7 +120,7 @@ class _Log:
         return True
 
     def _bases(self) -> list[str]:
-        """Where files of lines may be: here, and where the process is."""
+        """The folders for relative source files: the current folder, and that of the process."""
         bases = [os.getcwd()]
         if self._pid is not None:
             with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ class _Log:
             if self._file is not None and (changed := self._file.look()) is not None:
                 await self._set(changed)
         await self._finish()
-        # What is printed to the standard output is not mixed with records.
+        # Messages on the standard output must not mix with records.
         out = sys.stdout if self._directories else sys.stderr
         for line in self._reports.table():
             print(line, file=out)
@@ -155,7 +155,7 @@ class _Log:
         jsonl = [each.path for each in wanted.sinks if each.kind == "jsonl"]
         self._directories = [path for path in jsonl if path != "-"]
         await self._debugger.set_taps(
-            # Two who use the same file have taps of their own.
+            # Two users of the same file have separate taps.
             replace(wanted, server=""),
             who=_WHO,
             tell=self._sink_tells,
@@ -172,8 +172,8 @@ class _Log:
         self._reports.write(self._directories)
 
     def _over(self) -> bool:
-        """All taps have ended; with a server, others may still come."""
-        # Others may log through this one, also whoever removed its taps.
+        """Whether all taps have ended; with a server, others may still come."""
+        # Others may log through this one, also the user who removed its taps.
         needed = self._reports.ended_by(removal.REMOVED) and not self._debugger.is_alone
         return self._reports.ended and self._pid is not None and not needed
 
@@ -213,10 +213,10 @@ class _Log:
         else:
             _tell(text)
 
-    # ---- other people's taps ---------------------------------------------------------------------
+    # ---- taps of other users ---------------------------------------------------------------------
 
     async def _list(self) -> int:
-        # Of a server, each process has its own.
+        # On a server each process has its own taps.
         many = self._pid is None
         rows: list[tuple[str, ...]] = [("PROCESS", *_HEAD) if many else _HEAD]
         for executor, told in await self._debugger.list_taps():
@@ -244,7 +244,7 @@ class _Log:
 
 
 async def _no_process(word: str) -> str:
-    """A word stands where the process should be: mostly the pattern."""
+    """The error for a word, mostly the pattern, in the place of the process."""
     known = [each.pid for each in await doorbell.running()]
     pid = str(known[0]) if len(known) == 1 else "PID"
     return (

@@ -30,7 +30,7 @@ examples:
   opstep collect --taps taps.toml --listen unix:/tmp/taps
 """
 
-# Options that are keys of a tap by the same name: dest, metavar, how the word is read.
+# Options with the same name as a tap's key: dest, metavar, converter.
 KEYS = (
     ("name", "NAME", str),
     ("line", "FILE:N", str),
@@ -61,7 +61,7 @@ _LOG: dict[str, Any] = {
 
 
 def parse_log(words: list[str]) -> argparse.Namespace:
-    """Options may stand between patterns, which a parser of commands cannot read."""
+    """Allows options between patterns, which a parser with subcommands cannot read."""
     parser = argparse.ArgumentParser("opstep log", **_LOG)
     _fill(parser)
     return parser.parse_intermixed_args(words)
@@ -93,12 +93,10 @@ def _fill(log: argparse.ArgumentParser) -> None:
             f"--{name.replace('_', '-')}", dest=name, metavar=metavar, type=kind, help=_help(name)
         )
     which.add_argument("--gradients", action="store_true", help=_help("gradients"))
-    what.add_argument(
-        "--stats", action="store_true", help="statistics; so it is if nothing is said"
-    )
+    what.add_argument("--stats", action="store_true", help="statistics; the default")
     what.add_argument(
         "--histogram", metavar="BINS", nargs="?", type=int, const=DEFAULT_BINS,
-        help="a histogram, of 64 bins if nothing is said",
+        help="a histogram, by default of 64 bins",
     )  # fmt: skip
     what.add_argument(
         "--full", action="store_true", help="all elements; statistics too only with --stats"
@@ -118,10 +116,10 @@ def _fill(log: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave the taps there at the end; nobody writes their records until a collector comes",
     )
-    where.add_argument("--list", action="store_true", help="list all taps, whoever set them")
+    where.add_argument("--list", action="store_true", help="list the taps of all users")
     where.add_argument(
         "--remove", metavar="NAME|UID", action="append", default=[],
-        help="take these away, whoever set them; may be repeated",
+        help="remove these taps of any user; may be repeated",
     )  # fmt: skip
     where.add_argument("--token-file", metavar="FILE", help="a file with the token of ADDRESS")
     where.add_argument("--tls-ca", metavar="FILE", help="root certificates for ADDRESS, in PEM")
@@ -142,7 +140,7 @@ def add_collect(commands: Any) -> argparse.ArgumentParser:
         "--listen", metavar="ADDRESS",
         help="where processes dial: unix:/path or host:port (a socket that only you can use)",
     )  # fmt: skip
-    collect.add_argument("--check", action="store_true", help="only say whether FILE is right")
+    collect.add_argument("--check", action="store_true", help="only check whether FILE is valid")
     collect.add_argument(
         "--parent", metavar="PID", type=int, help="end when this process has ended"
     )

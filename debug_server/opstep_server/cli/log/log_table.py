@@ -15,7 +15,7 @@ _HEAD = (
     "PROCESS", "TAP", "PROGRAM", "OP", "VARIABLE", "STEP", "RECORDS", *map(str.upper, _NUMBERS),
     "NAN", "INF", "ZEROS",
 )  # fmt: skip
-# Those of the columns that are text.
+# The number of text columns.
 _NAMES = 5
 
 
@@ -30,7 +30,7 @@ def once(log: TapLog, words: str, order: str, statistic: str) -> None:
 
 
 def told(log: TapLog) -> Iterator[str]:
-    """What one has to know of the log beside its rows."""
+    """Notes on the log beside its rows."""
     if log.problem:
         yield log.problem
     if log.unreadable:
@@ -53,7 +53,7 @@ def whole(value: float) -> str:
 
 
 def share(row: Row) -> str:
-    """Of zeros among the elements."""
+    """The share of zeros among the elements."""
     return f"{100 * row.number('zeros') / row.number('count'):.3g}%" if row.measured else ""
 
 

@@ -1,4 +1,4 @@
-"""The settings of taps and sinks that the options of `opstep log` mean."""
+"""The settings of taps and sinks from the options of `opstep log`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opstep_server.taps.settings import Settings, SinkSettings, TapSettings
 
 
 def settings(args: argparse.Namespace, bases: Sequence[str]) -> Settings:
-    """What is asked for; raises ConfigError. Files of lines are looked for in these folders."""
+    """The requested settings; raises ConfigError. `bases` are folders of relative source files."""
     sinks: list[SinkSettings] = []
     for place in args.to:
         sinks += config.sinks_to(place, os.getcwd(), full=args.full)
@@ -34,7 +34,7 @@ def _taps(args: argparse.Namespace, bases: Sequence[str]) -> tuple[TapSettings, 
         what.append("samples")
     said["what"] = what or None
     said = {name: value for name, value in said.items() if value is not None}
-    # Each place is a tap of its own.
+    # Each place is a separate tap.
     places = [("ops", pattern) for pattern in args.patterns]
     places += [(key.name, said.pop(key.name)) for key in keys.PLACES if key.name in said]
     if "name" in said and len(places) > 1:
@@ -43,13 +43,13 @@ def _taps(args: argparse.Namespace, bases: Sequence[str]) -> tuple[TapSettings, 
     try:
         return tuple(config.tap(one, bases, _at, ()) for one in each)
     except config.ConfigError as error:
-        # The option says which key is meant.
+        # The option already names the key.
         text = re.sub(r"^(--[a-z-]+|PATTERN): [a-z_]+: ", r"\1: ", str(error))
         raise config.ConfigError(text) from None
 
 
 def _at(path: tuple[str | int, ...]) -> str:
-    """The option that is meant."""
+    """The option for the key."""
     names = {"condition": "--if", "per_second": "--rate", "ops": "PATTERN", "bins": "--histogram"}
     if not path:
         return ""

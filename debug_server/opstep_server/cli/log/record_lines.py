@@ -1,4 +1,4 @@
-"""Tap records as lines for people, on the standard output."""
+"""Tap records as readable lines on the standard output."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _extra(extra: Extra) -> list[str]:
 
 
 def sparkline(counts: tuple[int, ...], width: int = 16) -> str:
-    """The bins as bars, neighbours put together where there are too many."""
+    """The bins as bars; of too many, neighbours are merged."""
     width = min(width, len(counts))
     edges = [len(counts) * i // width for i in range(width + 1)] if width else []
     sums = [sum(counts[a:b]) for a, b in itertools.pairwise(edges)]

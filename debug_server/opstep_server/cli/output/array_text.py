@@ -9,8 +9,8 @@ from typing import Literal
 from opstep_server import values
 from opstep_server.wire import program_pb2
 
-# How an element is written: as one reads it, exactly, hexadecimal, decimal, fixed, with an
-# exponent, as bits, as a character.
+# Formats of an element: short, exact, hexadecimal, decimal, fixed, with an exponent, as bits, as a
+# character.
 Format = Literal["", "r", "x", "d", "f", "e", "b", "c"]
 FORMATS: dict[Format, str] = {
     "x": "hexadecimal; floats as they lie in memory",
@@ -21,10 +21,10 @@ FORMATS: dict[Format, str] = {
     "c": "as characters",
     "r": "with all digits",
 }
-# In place of what is left out.
+# Stands for elements that are left out.
 GAP = "…"
 
-# Beyond these an exponent says more.
+# Beyond these limits an exponent is easier to read.
 _LARGE, _SMALL = 1e6, 1e-3
 _DIGITS = 4
 
@@ -42,7 +42,7 @@ def nested(flat: Sequence[str], dims: Sequence[int]) -> Nested:
 
 
 def rows(tree: Nested, width: int) -> list[str]:
-    """Brackets around rows; one that is wider than the screen goes on below itself."""
+    """The rows with brackets; a row wider than the screen continues on the next line."""
     column = max(map(len, _leaves(tree)), default=0)
     lines = _rows(tree, column, 1, width)
     return ["[" + lines[0][1:], *lines[1:]]
@@ -57,7 +57,7 @@ def _leaves(tree: Nested) -> Iterator[str]:
 
 
 def _rows(tree: Nested, column: int, depth: int, width: int) -> list[str]:
-    """With room for the brackets that are opened before it, and those closed that it opens."""
+    """The rows with `column` blanks for outer brackets, and their own brackets closed."""
     if all(isinstance(each, str) for each in tree):
         return _one_row([str(each).rjust(column) for each in tree], depth, width)
     lines: list[str] = []
@@ -93,7 +93,7 @@ def _one_row(texts: list[str], depth: int, width: int) -> list[str]:
 def texts(
     elements: Sequence[values.Scalar], dtype: program_pb2.DataType, form: Format = ""
 ) -> list[str]:
-    """One text for each element, all in the same manner."""
+    """One text for each element, all in the same format."""
     if form in ("x", "b"):
         return [_bits(element, dtype, form) for element in elements]
     if form == "c":
@@ -126,7 +126,7 @@ def _fixed(element: float, decimals: int) -> str:
     text = f"{element:.{decimals}f}"
     if element == 0:
         return "0." + " " * decimals
-    # What is not zero is not shown as such.
+    # A number other than 0 is not shown as 0.
     return f"{element:.0e}" if float(text) == 0 else text
 
 
@@ -148,10 +148,10 @@ def _bits(element: values.Scalar, dtype: program_pb2.DataType, form: Format) -> 
 
 
 def scalar(value: bool | int | float, form: Format, dtype: program_pb2.DataType) -> str:
-    """A number that stands alone."""
+    """A single number."""
     if form == "":
         return values.number(value)
-    # Most of these are counts and positions: 16 digits of an int64 would say less.
+    # Most of these are counts and positions: all 16 digits would be harder to read.
     if dtype == program_pb2.INT64 and form in ("x", "b"):
         return hex(int(value)) if form == "x" else bin(int(value))
     return texts([value], dtype, form)[0]

@@ -24,7 +24,7 @@ _INSTEAD = {
 
 
 def replace_unknown() -> None:
-    """From here on nothing that is shown fails because of its characters."""
+    """Makes output replace characters that it cannot show, instead of failing."""
     codecs.register_error("opstep", _instead)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

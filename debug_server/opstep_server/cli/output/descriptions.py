@@ -33,7 +33,7 @@ _REASONS = {
     pb.STOP_CODE: "breakpoint() in the program",
 }
 
-# On a terminal, by the kind of stop; what is wrong is red.
+# Styles on a terminal, by the kind of stop; faults are red.
 _STYLES = {
     pb.STOP_STEP: "bold green",
     pb.STOP_PAUSE: "bold cyan",
@@ -44,7 +44,7 @@ _STYLES = {
 
 
 def path(file: str) -> str:
-    """Relative when it is below the current folder."""
+    """The path, relative if it is below the current folder."""
     relative = os.path.relpath(file)
     return file if relative.startswith(os.pardir) else relative
 
@@ -59,7 +59,7 @@ def goes_on(pid: int, later: str = "") -> str:
 
 
 def how_ended(code: int) -> str:
-    """The end of a process; negative: by that signal."""
+    """The end of a process by its exit code; negative: by that signal."""
     if code >= 0:
         return f"with exit code {code}"
     try:
@@ -87,7 +87,7 @@ def stop_line(stopped: pb.Stopped, others: bool = False) -> str:
 
 def reason(stopped: pb.Stopped, others: bool = False) -> str:
     if stopped.message.startswith("the condition of breakpoint"):
-        return stopped.message  # It names the breakpoint.
+        return stopped.message  # The message names the breakpoint.
     if stopped.reason == pb.STOP_BREAKPOINT and (others or not stopped.breakpoints):
         text = "breakpoint of another client"
     elif stopped.reason == pb.STOP_BREAKPOINT:
@@ -151,7 +151,7 @@ def frame_line(frame: pb.StackFrame) -> str:
 
 
 def source_line(file: str, line: int) -> str | None:
-    """`10      hidden = …`, or None when there is no such line to read."""
+    """`10      hidden = …`, or None when the line cannot be read."""
     linecache.checkcache(file)
     text = linecache.getline(file, line).rstrip()
     return f"{line:<6}{text}" if text else None
@@ -225,7 +225,7 @@ def binding(state: BreakpointState, hint: str = "") -> str:
 
 
 def breakpoint_table(states: Sequence[BreakpointState], hints: Sequence[str]) -> Iterator[str]:
-    """A row for each, and below its place what else is said of it."""
+    """A row for each breakpoint, and further lines below its place."""
     rows = [("num", "kind", "on", "hits", "where")] if states else []
     for state, hint in zip(states, hints, strict=True):
         spec = state.spec
@@ -248,7 +248,7 @@ def _kind(spec: BreakpointSpec) -> str:
 
 
 def why_not(state: BreakpointState, hint: str = "") -> str:
-    """Why it is bound to no op: the executor's own words, which may name what is near."""
+    """Why it is not bound to an op: the executor's own sentence, which may name near ones."""
     return f"{state.message}; {hint}" if hint and "nearest" not in state.message else state.message
 
 
@@ -259,7 +259,7 @@ def nearest(state: BreakpointState, known: Iterable[str], variables: Collection[
         return ""
     names = list(known)
     if fnmatch.filter(names, place.pattern):
-        return ""  # There are such ops: it is the condition that keeps it from binding.
+        return ""  # There are such ops: the condition keeps it from binding.
     wanted = place.pattern.removeprefix("grad:")
     if wanted in variables:
         return f"'{wanted}' is a variable: 'watch {wanted}' stops when it is written"
@@ -269,7 +269,7 @@ def nearest(state: BreakpointState, known: Iterable[str], variables: Collection[
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]:
-    """Columns side by side, the last one as long as it likes."""
+    """Aligned columns, the last one of any length."""
     if not rows:
         return
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]

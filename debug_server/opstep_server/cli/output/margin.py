@@ -22,7 +22,7 @@ def sign(state: BreakpointState) -> str:
 
 
 def of_source(states: Sequence[BreakpointState], file: str) -> dict[int, str]:
-    """By line of the file."""
+    """The signs by line of the file."""
     real = os.path.realpath(file)
     return {
         state.spec.where.line: sign(state)
@@ -34,7 +34,7 @@ def of_source(states: Sequence[BreakpointState], file: str) -> dict[int, str]:
 def of_listing(
     states: Sequence[BreakpointState], program: ProgramRef, ops: Sequence[pb.OpInfo]
 ) -> dict[int, str]:
-    """By line of the program's listing."""
+    """The signs by line of the program's listing."""
     return {line: sign(state) for state in states for line in _lines(state, program, ops)}
 
 

@@ -1,7 +1,7 @@
-"""The screen that all text goes to: plain for files and scripts, coloured for people.
+"""The screen that gets all text: plain for files and scripts, coloured for terminals.
 
-Handlers write lines to the one `Screen` of a session; its sink is what shows them, and changes when
-the full-screen mode comes and goes.
+Handlers write lines to the one `Screen` of a session; its sink shows them, and is replaced when the
+full-screen mode begins or ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAID = 200
 class Sink(Protocol):
     @property
     def colour(self) -> bool:
-        """Worth painting for."""
+        """Whether the sink shows colours."""
 
     @property
     def width(self) -> int: ...
@@ -33,16 +33,16 @@ class Sink(Protocol):
     def line(self, line: Line) -> None: ...
 
     def output(self, text: str) -> None:
-        """What the script wrote: not by lines."""
+        """Output of the script, which need not be whole lines."""
 
     def flow(self) -> None:
-        """The script runs: nothing is held back for pages."""
+        """The script runs: output is not held back for pages."""
 
 
 class Screen:
     def __init__(self, colour: bool) -> None:
         self.sink: Sink = TerminalSink() if colour else PlainSink()
-        # Long output of a command is shown in pages, on a terminal.
+        # Whether a terminal shows long output of a command in pages.
         self.paging = True
 
     @property
@@ -50,7 +50,7 @@ class Screen:
         return self.sink.width
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Lines; the style "none" is for text that speaks of NaN, and has none."""
+        """Shows lines; the style "none" is for text that mentions NaN without having one."""
         for part in text.split("\n"):
             self.sink.line(styled_text.words(part, style) if self.sink.colour else [("", part)])
 
@@ -58,7 +58,7 @@ class Screen:
         self.sink.line(line)
 
     def echo(self, text: str) -> None:
-        """A command that came from elsewhere than the prompt."""
+        """Shows a command that did not come from the prompt."""
         self.sink.line([("bold", text)])
 
     def stop(self, text: str, style: str) -> None:
@@ -77,7 +77,7 @@ class Screen:
         self.sink.line(styled_text.tree(text) if self.sink.colour else [("", text)])
 
     def table(self, rows: Sequence[Sequence[str]], indent: str = "  ") -> None:
-        """Columns side by side; the first says what the row is about."""
+        """Aligned columns; the first names the row."""
         for row, text in zip(rows, descriptions.table(rows, indent), strict=True):
             end = len(indent) + len(row[0])
             self.sink.line([(styled_text.NAME, text[:end]), *styled_text.words(text[end:])])
@@ -99,7 +99,7 @@ class PlainSink:
     width = 80
 
     def line(self, line: Line) -> None:
-        # In one piece, or the script's own might come between the text and its end.
+        # In one write, or the script's output might come between the text and its end.
         sys.stdout.write(styled_text.plain(line) + "\n")
         sys.stdout.flush()
 
@@ -112,18 +112,18 @@ class PlainSink:
 
 
 class TerminalSink:
-    """Below what is already there. Of a command that is paged, what does not fit waits."""
+    """Writes below earlier output. With pages, the rest of a command's output waits."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
         # Rows that may still be shown before the next page; None: all.
         self._room: int | None = None
         self.waiting: list[Line] = []
-        # The last lines, and what the script wrote between them: the full screen begins with them.
+        # The last lines and the script's output between them, with which the full screen begins.
         self.said: deque[Line | str] = deque(maxlen=_SAID)
         # The script left the cursor in the middle of a line.
         self._inside = False
-        # A prompt stands below, which only whole lines may move.
+        # A prompt is below, which only whole lines may move.
         self.prompting = False
 
     @property
@@ -136,12 +136,12 @@ class TerminalSink:
 
     @property
     def page(self) -> int:
-        """How many rows are a page: the last one is for the question."""
+        """The rows of a page; the last row is for the question."""
         return max(shutil.get_terminal_size().lines - 1, 1)
 
     @property
     def console(self) -> Console:
-        # Only here: whoever writes to a file starts faster without the library.
+        # Imported here: output to a file starts faster without the library.
         if self._console is None:
             from rich.console import Console
 
@@ -152,7 +152,7 @@ class TerminalSink:
         self._room = self.page
 
     def end_pages(self) -> None:
-        """What still waits is shown by whoever asks for it."""
+        """Ends the pages; the caller shows the waiting lines."""
         self._room = None
 
     def flow(self) -> None:

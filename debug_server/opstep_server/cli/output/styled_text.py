@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 
-# A style and the text that has it.
+# A style and its text.
 Piece = tuple[str, str]
 Line = list[Piece]
 
@@ -18,7 +18,7 @@ FAULT = "bold red"
 FAINT = "bright_black"
 NAME = "cyan"
 
-# As values are written: `nan` and `-inf` among elements, `5 NaN` in a summary.
+# NaN and Inf in texts of values: `nan` and `-inf` among elements, `5 NaN` in a summary.
 _NOT_FINITE = re.compile(r"(?<![\w.@'*/])(?:[-+]?(?:nan|inf)|\d+ (?:NaN|Inf))(?![\w.@'*/])")
 # `=> 12  `, or without the mark.
 _NUMBERED = re.compile(r"(?P<mark>=>| >|  )?[ ●○]*(?P<number>\d+) +")
@@ -74,12 +74,12 @@ def plain(line: Line) -> str:
 
 
 def words(text: str, style: str = "") -> Line:
-    """Numbers that are none stand out; the style "none" is for text that only speaks of them."""
+    """Highlights NaN and Inf; the style "none" is for text that only mentions them."""
     return _found(text, _NOT_FINITE, lambda _: FAULT, style) if style != "none" else [("", text)]
 
 
 def stop(text: str, style: str) -> Line:
-    """A stop's line: its beginning says by colour what kind it is."""
+    """A stop's line, whose beginning has the colour of its kind."""
     match = _STOP.fullmatch(text)
     if match is None:
         return [(style, text)]
@@ -95,7 +95,7 @@ def source(text: str, file: str) -> Line:
     lines = python(file)
     number = int(match["number"])
     rest = text[match.end() :]
-    # Its blanks may have been taken for those behind the number.
+    # The pattern may have taken its indent for blanks after the number.
     painted = lines[number - 1] if number <= len(lines) else []
     code = plain(painted).rstrip()
     if not code or not text.endswith(code):
@@ -117,7 +117,7 @@ def tree(text: str) -> Line:
 
 
 def python(file: str) -> list[Line]:
-    """The file's lines; none when it cannot be read."""
+    """The file's lines; empty when it cannot be read."""
     try:
         status = os.stat(file)
     except OSError:
@@ -127,7 +127,7 @@ def python(file: str) -> list[Line]:
 
 @functools.lru_cache(maxsize=64)
 def _python(file: str, changed: int, size: int) -> list[Line]:
-    # Only here: batches need no colours.
+    # Imported here: batches need no colours.
     from pygments.lexers.python import PythonLexer
 
     try:
@@ -145,7 +145,7 @@ def _python(file: str, changed: int, size: int) -> list[Line]:
 
 
 def wrap(line: Line, width: int, hard: bool = False) -> list[Line]:
-    """At words into rows that fit; what follows stands below the last column.
+    """Wraps at words into rows that fit; further rows align with the last column.
 
     A word that is too long stays whole, so that it can be copied, or is cut when that is hard.
     """
@@ -159,7 +159,7 @@ def wrap(line: Line, width: int, hard: bool = False) -> list[Line]:
 
 
 def _rows(text: str, width: int, hard: bool) -> list[tuple[int, int, int]]:
-    """For each row its indent and what of the text it has."""
+    """For each row its indent and its part of the text."""
     columns = [match.end() for match in re.finditer(r"(?<=\S)\s{2,}(?=\S)|^\s+", text)]
     below = max((column for column in columns if column <= width // 2), default=0) or 4
     rows: list[tuple[int, int, int]] = []
@@ -175,7 +175,7 @@ def _rows(text: str, width: int, hard: bool) -> list[tuple[int, int, int]]:
 def _row_end(text: str, start: int, room: int, hard: bool) -> int:
     if len(text) - start <= room:
         return len(text)
-    # Blanks that the row begins with are not between words.
+    # Blanks at the beginning of the row are not between words.
     first = start + len(text[start:]) - len(text[start:].lstrip())
     end = text.rfind(" ", first, start + room + 1)
     if end >= 0:
@@ -211,7 +211,7 @@ def _found(
     style_of: Callable[[re.Match[str]], str],
     style: str = "",
 ) -> Line:
-    """What the pattern finds in its own style, all else in the given one."""
+    """Matches of the pattern in their styles, the rest in the given one."""
     pieces: Line = []
     at = 0
     for match in pattern.finditer(text):

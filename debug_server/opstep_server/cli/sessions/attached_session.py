@@ -22,12 +22,12 @@ from opstep_server.debugger import (
 )
 from opstep_server.wire import debug_pb2 as pb
 
-# A process tells of a program when a run enters it: one that runs all the time has by then.
+# A process reports a program when a run enters it; a process that always runs has done so by then.
 PROGRAM_SECONDS = 2.0
 
 
 class AttachedSession(TerminalSession):
-    """With what runs by itself: it is left running, and never started."""
+    """A session with processes that run by themselves: never started or ended by us."""
 
     leaves_running = True
     _way_out = "'quit' leaves it"
@@ -39,7 +39,7 @@ class AttachedSession(TerminalSession):
         self.check_can_start()
 
     async def end(self) -> None:
-        """Ends what is here, where its policy lets us, and says so."""
+        """Ends the processes if their policy allows it, and says so."""
         self._check_running()
         await self.debugger.end_executors()
         await self.wait()
@@ -56,11 +56,11 @@ class ProcessSession(AttachedSession):
         super().__init__(debugger, LaunchTarget(""), screen, batch)
         self._pid = pid
         self._executor: ExecutorProcess | None = None
-        # A program is known, or none will come.
+        # A program is known, or we no longer wait for one.
         self._settled = asyncio.Event()
 
     async def begin(self) -> None:
-        """Until the process is here; its script is then the one in view."""
+        """Waits until the process is here; its script is then in view."""
         await self.send_faults()
         self._executor = await self.debugger.attach_pid(self._pid)
         argv = list(self._executor.hello.argv)
@@ -77,7 +77,7 @@ class ProcessSession(AttachedSession):
 
     @property
     def _stops(self) -> bool:
-        """Its policy lets it be stopped."""
+        """Whether the process's policy allows stops."""
         return self._executor is None or self._executor.hello.policy != pb.POLICY_LOG_ONLY
 
     async def detach(self) -> None:

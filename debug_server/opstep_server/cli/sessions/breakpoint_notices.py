@@ -1,4 +1,4 @@
-"""Notices about breakpoints and faults beside the stops, each given once."""
+"""Notices about breakpoints and faults, each given once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class BreakpointNotices:
         self._screen = screen
         self._names = names
         self._faults = faults
-        # Breakpoints that were bound once.
+        # Breakpoints that have been bound.
         self._bound: set[int] = set()
-        # By breakpoint, and by filter.
+        # The last message of each breakpoint and of each filter.
         self._messages: dict[int, str] = {}
         self._problems: dict[FaultSpec, str] = {}
 
@@ -40,16 +40,16 @@ class BreakpointNotices:
             self._bound.add(state.id)
 
     def at_stop(self, stopped: pb.Stopped) -> None:
-        """What was not said before."""
+        """Gives the new notices at a stop."""
         failed = stopped.message.startswith("the condition of breakpoint")
         for state in self._debugger.breakpoints:
             if not state.verified or not state.message or failed:
-                continue  # That a condition failed was said just now.
+                continue  # The failed condition was just reported.
             if self._is_new(state):
                 place = descriptions.where(state.spec)
                 self._screen.line(f"breakpoint {state.id} at {place}: {state.message}", "yellow")
         for state in self._unbound():
-            # Line by line there is always more to come.
+            # In imperative mode more ops may always come.
             if self._is_new(state) and not state.message.endswith(" yet"):
                 why = descriptions.why_not(state, self.hint(state))
                 self._say_unbound(state, "is bound to no op", why)

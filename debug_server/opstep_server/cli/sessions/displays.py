@@ -17,7 +17,7 @@ class Display:
     text: str
     form: Format = ""
     number: int = 0
-    # Why it could not be shown when it was tried last: said once, then only that it could not.
+    # The last error, which is shown in full only once.
     told: str = ""
 
 
@@ -39,8 +39,8 @@ class Displays:
     async def lines(
         self, session: TerminalSession, only: Display | None = None, again: bool = False
     ) -> list[str]:
-        """With `again`, also why one cannot be shown when that was said before."""
-        # Only here: printing needs the session, which has these.
+        """The lines of all displays; with `again`, errors are repeated in full."""
+        # Imported here: printing needs the session, which has the displays.
         from opstep_server.cli.commands.print_commands import shown
 
         lines: list[str] = []

@@ -11,7 +11,7 @@ FAULT_KINDS: tuple[FaultKind, ...] = ("nan", "inf", "overflow", "error")
 
 class FaultSettings:
     def __init__(self) -> None:
-        # A failing op ends the run anyway: there is never a reason not to look at it first.
+        # A failing op ends the run anyway, so stop there first.
         self._specs: dict[FaultKind, list[FaultSpec]] = {"error": [FaultSpec("error")]}
 
     def specs(self) -> list[FaultSpec]:
@@ -21,11 +21,11 @@ class FaultSettings:
         self._specs[kind] = list(specs)
 
     def replace(self, specs: Sequence[FaultSpec]) -> None:
-        """Makes these all that there are."""
+        """Replaces all specs."""
         self._specs = {kind: [spec for spec in specs if spec.kind == kind] for kind in FAULT_KINDS}
 
     def words(self) -> list[str]:
-        """As they are typed, one for each kind."""
+        """The text of each kind, as typed."""
         return [_words(specs) for kind in FAULT_KINDS if (specs := self._specs.get(kind))]
 
     def off(self, kinds: Iterable[FaultKind]) -> None:
@@ -34,7 +34,7 @@ class FaultSettings:
 
 
 def _words(specs: Sequence[FaultSpec]) -> str:
-    """`overflow 100 in fc_0* relu if step > 3`: of one kind, which differ in their ops."""
+    """`overflow 100 in fc_0* relu if step > 3`: specs of one kind, which differ in their ops."""
     first = specs[0]
     text: str = first.kind
     if first.limit is not None:

@@ -11,14 +11,14 @@ from opstep_server.wire import debug_pb2 as pb
 
 @dataclass
 class KnownNames:
-    """They outlive the executor."""
+    """Names that outlive the executor."""
 
     ops: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
-    # Ops that run blocks, and with several each of them: "cond_0.true_block".
+    # Ops that run blocks; with several blocks, each of them: "cond_0.true_block".
     blocks: set[str] = field(default_factory=set)
-    # Where ops were made.
+    # The files where ops were made.
     files: set[str] = field(default_factory=set)
     lines: dict[str, set[int]] = field(default_factory=dict)
     # Types of ops and of variables, by name.

@@ -22,22 +22,22 @@ from opstep_server.debugger import (
     StoppedEvent,
 )
 
-# How long a process may take from the end of its connection to its own.
+# How long a process may live after its connection ended.
 _END_SECONDS = 1.5
 
 
 class LaunchedSession(TerminalSession):
-    """The script ends with the session, unless it was let go."""
+    """A session with a script that ends with it, unless it was let go."""
 
     def __init__(
         self, debugger: Debugger, target: LaunchTarget, screen: Screen, batch: bool, file: str = ""
     ) -> None:
         super().__init__(debugger, target, screen, batch, file)
-        # Of the script; 0 before its first start.
+        # The script's process id; 0 before its first start.
         self._pid = 0
-        # It may have run a program: one that ends at once, as by a signal, may tell of none.
+        # Whether it may have run a program: after a sudden end, as by a signal, we cannot know.
         self._may_have_run = False
-        # Processes that go on without us; one may come for the first time after that.
+        # Processes that go on without us; one may connect for the first time after that.
         self._left: set[int] = set()
 
     def not_running(self) -> DebuggerError:
@@ -54,7 +54,7 @@ class LaunchedSession(TerminalSession):
             return DebuggerError(f"{what} yet: start the {self.what} with 'run'")
         return DebuggerError(f"{what} yet: 'pause' stops the {self.what} at its first op")
 
-    # ---- life ------------------------------------------------------------------------------------
+    # ---- start and end ---------------------------------------------------------------------------
 
     def check_can_start(self) -> None:
         pass
@@ -82,7 +82,7 @@ class LaunchedSession(TerminalSession):
 
     async def detach(self) -> None:
         self._check_running()
-        # Said first: from here on the script writes by itself.
+        # Before the detach: after it the script writes by itself.
         self.screen.line(self._goes_on())
         self._left.add(self._pid)
         await self.debugger.detach()
@@ -101,7 +101,7 @@ class LaunchedSession(TerminalSession):
         await self.wait()
 
     async def close(self) -> None:
-        # Whoever leaves does not want to hear how the script took it.
+        # A user who leaves does not want to read how the script ended.
         self._unsubscribe()
         if self._running:
             await self.debugger.terminate()
@@ -151,7 +151,7 @@ class LaunchedSession(TerminalSession):
         self._notices.at_end()
 
     def _leave_children(self) -> None:
-        """What the script started and did not wait for is not to stand at a stop for ever."""
+        """Detaches from the script's remaining child processes, so that none stays at a stop."""
         for executor in self.debugger.executors:
             if executor.pid != self._pid:
                 self._left.add(executor.pid)
@@ -159,7 +159,7 @@ class LaunchedSession(TerminalSession):
                 self._background(self.debugger.detach(executor))
 
     async def _tell_lost(self, message: str) -> None:
-        # A process that ends takes its connection along; that is told once, as its end.
+        # A process that ends also loses its connection; report that once, as its end.
         await asyncio.sleep(_END_SECONDS)
         if self._running:
             self.screen.line(message, "yellow")

@@ -9,7 +9,7 @@ from opstep_server.debugger import DebuggerError
 from opstep_server.wire import debug_pb2 as pb
 
 PROMPT = "(opstep) "
-# While the lines of 'commands' are typed.
+# The prompt while the lines of 'commands' are typed.
 _COLLECTING = ">"
 # The first line of a breakpoint's commands: its stop is not shown.
 SILENT = "silent"
@@ -52,14 +52,14 @@ class Macros:
         return True
 
     def check_ended(self) -> None:
-        """Raises when nobody can type the `end` any more."""
+        """Raises when the `end` is missing at the end of input."""
         if self.collecting is not None:
             ids = ", ".join(map(str, self.collecting.breakpoints))
             self.collecting = None
             raise DebuggerError(f"'commands {ids}' has no 'end': its lines are not kept")
 
     def at(self, stopped: pb.Stopped) -> list[str]:
-        """What is to be run at the stop."""
+        """The commands to run at the stop."""
         return [line for id in stopped.breakpoints for line in self.commands.get(id, ())]
 
     def silent(self, stopped: pb.Stopped) -> bool:
@@ -67,7 +67,7 @@ class Macros:
         return bool(lines) and lines[0] == SILENT
 
     def expanded(self, text: str) -> str:
-        """The line with its alias replaced by what it stands for."""
+        """The line with its alias replaced by the alias's text."""
         for _ in range(_DEEPEST):
             word, _, rest = text.partition(" ")
             meant = self.aliases.get(word)
@@ -75,12 +75,12 @@ class Macros:
                 return text
             text = _filled(meant, rest.split())
             if text.partition(" ")[0] == word:
-                return text  # An alias of the command that has its name.
+                return text  # An alias of the command with the same name.
         raise DebuggerError(f"the alias '{word}' stands for itself: 'unalias {word}' removes it")
 
 
 def _filled(meant: str, words: Sequence[str]) -> str:
-    """%1 to %9 are the words behind the alias, %* all of them; without these they follow."""
+    """%1 to %9 are the words after the alias, %* all of them; without these they follow."""
     if "%" not in meant:
         return " ".join([meant, *words])
     filled = meant.replace("%*", " ".join(words))

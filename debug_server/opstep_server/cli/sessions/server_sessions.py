@@ -1,4 +1,4 @@
-"""Terminal sessions with several processes: those that dial us, or a server's."""
+"""Terminal sessions with several processes, which dial us or belong to a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIRST_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class KeyFiles:
-    """Files with what opens a server, or what its own door wants."""
+    """Files with tokens and certificates, for a server or for our own address."""
 
     token_file: str | None = None
     tls_cert: str | None = None
@@ -42,7 +42,7 @@ class KeyFiles:
 
 
 class ServerSession(attached_session.AttachedSession):
-    """Running while there is a process; a wait lasts from the first that comes to the last."""
+    """Running while there is a process; a wait may last until the last one has left."""
 
     awaits = True
 
@@ -110,7 +110,7 @@ class ServerSession(attached_session.AttachedSession):
 
 
 class ListeningSession(ServerSession):
-    """The terminal is the debug server."""
+    """A session in which the terminal is the debug server."""
 
     async def begin(self) -> None:
         await self.send_faults()
@@ -134,7 +134,7 @@ class GuestSession(ServerSession):
         place = access.dial_place(self._address, self._keys.token_file, self._keys.tls_ca)
         await self.debugger.visit(place, self._server_gone)
         self.screen.line(f"sharing the processes of the debug server at {self._address}")
-        # Those that are there come at once, and tell of a program when a run enters it.
+        # Present processes come at once, and report a program when a run enters it.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._first_came.wait(), _FIRST_SECONDS)
             await asyncio.wait_for(self._first_program.wait(), attached_session.PROGRAM_SECONDS)

@@ -19,13 +19,13 @@ class SessionView(abc.ABC):
         # The script, or the saved program that a module runs.
         self.file = file or target.program
         self.frame = 0
-        # Ops that were walked to along the data, the last one in view.
+        # Inspected ops along the dataflow, the last one in view.
         self.walked: list[pb.OpInfo] = []
         self._thread: Thread | None = None
         self._running = False
-        # How often somebody waited for a stop.
+        # The number of waits for a stop.
         self._waits = 0
-        # What the command does concerns the thread in view and no other.
+        # Whether the command concerns only the thread in view.
         self._only = False
 
     @property
@@ -38,12 +38,12 @@ class SessionView(abc.ABC):
 
     @property
     def waits(self) -> int:
-        """How often somebody waited for a stop."""
+        """The number of waits for a stop."""
         return self._waits
 
     @property
     def running(self) -> bool:
-        """The script was started and has not ended."""
+        """Whether the script was started and has not ended."""
         return self._running
 
     @property
@@ -65,7 +65,7 @@ class SessionView(abc.ABC):
 
     @property
     def line_in_view(self) -> tuple[str, int]:
-        """A file and a line; "" when nobody's line made what is in view."""
+        """A file and a line; "" when no Python line made the op in view."""
         if self.walked:
             stack = self.walked[-1].stack
             return (stack[0].file, stack[0].line) if stack else ("", 0)
@@ -79,7 +79,7 @@ class SessionView(abc.ABC):
 
     @property
     def several(self) -> bool:
-        """There are threads to tell apart."""
+        """Whether there are several threads."""
         return len(self.debugger.threads) > 1
 
     def in_view(self, thread: Thread) -> bool:
@@ -87,7 +87,7 @@ class SessionView(abc.ABC):
 
     @contextlib.contextmanager
     def only(self, thread: Thread) -> Iterator[None]:
-        """Looks at the thread, and has no other go on; then back, unless something stopped."""
+        """Puts the thread in view and keeps the others stopped; goes back unless one stopped."""
         before, frame, waits = self._thread, self.frame, self._waits
         walked = list(self.walked)
         self.select(thread)
@@ -106,7 +106,7 @@ class SessionView(abc.ABC):
             raise self.none_yet("no program has been compiled")
         stopped = self.stopped
         if stopped is not None and self._thread is not None:
-            # Python frames are in no program: that of the op is the one they run.
+            # Python frames are not in a program: take that of the op, which they run.
             frames = stopped.frames
             wanted = frames[self.frame].program or frames[0].program if frames else 0
             for program in programs:
@@ -115,14 +115,14 @@ class SessionView(abc.ABC):
                     return program
         return programs[-1]
 
-    # ---- what there is not -----------------------------------------------------------------------
+    # ---- errors ----------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def not_running(self) -> DebuggerError: ...
 
     @abc.abstractmethod
     def none_yet(self, what: str) -> DebuggerError:
-        """Of what comes with ops."""
+        """The error for something that only exists once ops run."""
 
     def _not_stopped(self) -> DebuggerError:
         if self._thread is not None and any(t.stopped for t in self.debugger.threads):

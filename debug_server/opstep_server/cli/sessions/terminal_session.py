@@ -47,9 +47,9 @@ from opstep_server.wire import debug_pb2 as pb
 if TYPE_CHECKING:
     from opstep_server.cli.commands.listing_commands import Listed
 
-# How long a step of many may take until Ctrl-C pauses it.
+# How long one of many steps may take before Ctrl-C pauses it.
 _STEP_SECONDS = 0.1
-# A script that runs ops has stopped by then.
+# How long a pause waits: a script that runs ops has stopped by then.
 _PAUSE_SECONDS = 0.2
 
 
@@ -59,11 +59,11 @@ class Interrupted:
 
 
 class TerminalSession(SessionView):
-    # What is debugged goes on when the debugger ends.
+    # Whether the processes go on when the debugger ends.
     leaves_running = False
-    # What else than wait can be done about one that runs no ops.
+    # The advice for a process that runs no ops.
     _way_out = "'interrupt' gives it the Ctrl-C, 'quit' ends it"
-    # It can wait although nothing runs: for processes that come by themselves.
+    # Whether it can wait while nothing runs, for processes that come by themselves.
     awaits = False
 
     def __init__(
@@ -79,32 +79,32 @@ class TerminalSession(SessionView):
         self.batch = batch
         self.faults = FaultSettings()
         self.names = KnownNames()
-        # By breakpoint: what log points wrote last, and how many lines were dropped in all.
+        # The last line of each log point, by breakpoint, and the number of all dropped lines.
         self.last_logs: dict[int, str] = {}
         self.dropped_logs = 0
         self.displays = Displays()
         self.macros = Macros()
-        # What 'list' showed last.
+        # The lines that 'list' showed last.
         self.listed: Listed | None = None
         self.quitting = False
-        # Files whose commands are being run, the outermost first.
+        # Files of commands under way, the outermost first.
         self.reading: list[str] = []
-        # What a person wants to see: the full screen, or a prompt below what is there.
+        # The user's choice: the full screen, or a prompt below earlier output.
         self.full_screen = False
         self.panes = {"source", "listing", "tensors"}
         # All commands, the newest last.
         self.typed: list[str] = []
-        # Asks a person and returns the answer, in small letters; None when there is nobody to ask.
+        # Asks the user and returns the answer in lower case; None without a terminal.
         self.ask: Callable[[str], Awaitable[str]] | None = None
-        # For the exit code: a NaN, an Inf or an error was met, and how the script ended.
+        # For the exit code: whether it stopped at a fault, and how the script ended.
         self.fault = False
-        # The command stopped at one of those, and no other came after it.
+        # Whether the last stop was at a fault.
         self.at_fault = False
         self.script_code: int | None = None
-        # We are ending it, and want to hear of nothing else.
+        # We are ending it, and show no other events.
         self._ending = False
         self._waiting = False
-        # Nothing runs and something will come, see `awaits`.
+        # Nothing runs, but a process will come, see `awaits`.
         self._expects = False
         self._counted = False
         self._interrupts = 0
@@ -113,40 +113,40 @@ class TerminalSession(SessionView):
         self._news: asyncio.Queue[Event | Interrupted] = asyncio.Queue()
         self._notices = BreakpointNotices(debugger, screen, self.names, self.faults)
         self._tasks: set[asyncio.Task[None]] = set()
-        # How many programs' names are being asked for.
+        # The number of programs whose names are being fetched.
         self._learning = 0
         self._unsubscribe = debugger.subscribe(self._take)
 
     # ---- running ---------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Before the first command."""
+        """Called before the first command."""
 
     @abc.abstractmethod
     def check_can_start(self) -> None:
-        """Raises when there is nothing that could be started."""
+        """Raises when there is nothing to start."""
 
     @abc.abstractmethod
     async def start(self) -> None: ...
 
     @abc.abstractmethod
     async def end(self) -> None:
-        """Ends what runs, and says so."""
+        """Ends the running processes, and says so."""
 
     @abc.abstractmethod
     async def detach(self) -> None:
-        """Lets it go on without us, and says so."""
+        """Lets the processes go on without us, and says so."""
 
     @abc.abstractmethod
     async def signal(self, number: signal.Signals) -> None:
-        """To what runs; then waits as after `continue`."""
+        """Sends a signal to the process; then waits as after `continue`."""
 
     def never_started(self) -> str:
-        """Says so of a session that is over and began nothing; mostly nothing."""
+        """The message for a session that ends without a start; otherwise empty."""
         return ""
 
     async def sure(self, question: str) -> bool:
-        """Whether the person says yes; as in gdb, yes when there is nobody to ask."""
+        """Whether the user says yes; as in gdb, yes without a terminal."""
         return self.ask is None or (await self.ask(f"{question} [y/N] ")) in ("y", "yes")
 
     def _check_running(self) -> None:
@@ -163,9 +163,9 @@ class TerminalSession(SessionView):
     async def wait(
         self, going: Awaitable[None] | None = None, counted: bool = False
     ) -> pb.Stopped | None:
-        """Until a thread stops or the script ends, and says which; the stop if there was one.
+        """Waits until a thread stops or the script ends, and shows it; returns the stop, if any.
 
-        `going` is what makes it run: a stop may be told before that is through.
+        `going` makes it run; the stop may be reported before that is done.
         """
         self.screen.flow()
         self._waiting = True
@@ -174,14 +174,14 @@ class TerminalSession(SessionView):
         self._interrupts = 0
         try:
             if going is not None:
-                # One that ended before it could say that it goes on is told as ended.
+                # A process that ended before it could answer is reported as ended.
                 with contextlib.suppress(ConnectionLost):
                     await going
             while self._running or self._expects:
                 event = await self._news.get()
                 if isinstance(event, Interrupted):
                     if self._interrupts < 2:
-                        continue  # It came too late for the wait before.
+                        continue  # It was too late for the previous wait.
                     self.screen.line(
                         "still running Python code, and stops at its next op: 'continue' waits for "
                         f"that, {self._way_out}"
@@ -208,17 +208,17 @@ class TerminalSession(SessionView):
     def go(
         self, mode: ResumeMode, unit: StepUnit = "line", until: Sequence[BreakpointSpec] = ()
     ) -> Coroutine[Any, Any, None]:
-        """Has the thread in view go on so, and the other stopped ones freely, if they may."""
+        """Resumes the thread in view in this mode, and other stopped threads freely, if allowed."""
         resumed = self.debugger.resume(self.thread.id, mode, unit, until=until)
         return self._go(resumed, self._others())
 
     def release(self) -> Coroutine[Any, Any, None]:
-        """Has what is stopped go on, if it may, although the thread in view runs."""
+        """Resumes the stopped threads, if allowed, although the thread in view runs."""
         return self._go(None, self._others())
 
     def _others(self) -> list[tuple[Thread, pb.Stopped]]:
-        # A thread that stays behind would block those that wait for it. One that stops from here
-        # on has just come to a stop of its own.
+        # A thread that stays stopped would block those that wait for it. Threads that stop from
+        # here on are at new stops.
         others = [] if self._only else [t for t in self.debugger.threads if t is not self._thread]
         return [(other, other.stopped) for other in others if other.stopped is not None]
 
@@ -233,21 +233,21 @@ class TerminalSession(SessionView):
                     await self.debugger.resume(other.id, "continue")
 
     async def pause(self) -> None:
-        """Asks the thread that the command is for to stop, or whichever runs an op next."""
+        """Asks the command's thread to stop, or any thread at its next op."""
         only = self._thread.id if self._only and self._thread is not None else None
         await self.debugger.pause(only)
 
     async def interrupt(self) -> None:
-        """Ctrl-C while the script runs."""
+        """Handles Ctrl-C while the script runs."""
         self.interrupted = True
         if not self._waiting or self._ending:
-            return  # The command that runs ends its count by itself.
+            return  # The running command ends its repetitions by itself.
         self._interrupts += 1
         if self._interrupts > 1:
             self._news.put_nowait(Interrupted())
             return
         if self._counted:
-            # The step's own stop is near: a pause that comes after it would stop what follows.
+            # The step's own stop is near; a pause after it would stop the next command.
             await asyncio.sleep(_STEP_SECONDS)
             if not self._waiting:
                 return
@@ -265,7 +265,7 @@ class TerminalSession(SessionView):
             )
 
     async def close(self) -> None:
-        """Leaves whatever runs as it is."""
+        """Closes the session and leaves processes as they are."""
         for task in list(self._tasks):
             task.cancel()
         self._unsubscribe()
@@ -320,7 +320,7 @@ class TerminalSession(SessionView):
 
     def _tell(self, event: Event | Interrupted) -> None:
         if isinstance(event, StoppedEvent) and event.thread.stopped is event.stopped:
-            # Nobody waited for it.
+            # No command waited for it.
             if self.stopped is None or self._thread is event.thread:
                 self.select(event.thread)
                 self.show_stop(event.stopped)
@@ -337,7 +337,7 @@ class TerminalSession(SessionView):
         task.add_done_callback(self._tasks.discard)
 
     async def _learned(self) -> None:
-        """Until the names of what was compiled are known."""
+        """Waits until the names of compiled programs are known."""
         while self._learning:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 

@@ -30,7 +30,7 @@ class ClientInfo:
         self.initialized = True
 
     def line(self, ours: int) -> int:
-        """A line as the client counts; ours begin at 1."""
+        """The client's number of a line; ours begin at 1."""
         return ours - 1 + self._first_line
 
     def our_line(self, theirs: int) -> int:

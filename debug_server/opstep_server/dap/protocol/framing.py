@@ -11,15 +11,15 @@ from opstep_server.dap.protocol.request_outline import RequestOutline
 
 Json = dict[str, Any]
 
-# What `readMemory` gives at once can be written back: 64 MiB in base64, and what is around it.
+# Room to write back the result of one `readMemory`: 64 MiB in base64, and its message.
 MAX_MESSAGE_BYTES = 88 << 20
-# A header that is longer than this is no header of ours.
+# A longer header is not one of the protocol.
 MAX_HEADER_BYTES = 1024
 _LAST = b"\r\n\r\n"
 _WHOLE = re.compile(rb"Content-Length: (\d{1,12})\r\n\r\n")
-# A browser can be made to send messages behind a header of its own: what comes first must be ours.
+# A browser can be made to send messages after an HTTP header, so our header must come first.
 _NAMES = (b"content-length", b"content-type")
-# Messages are trees of our own making: looking for circles would take longer than writing them.
+# Our messages have no cycles, and a check would take longer than the encoding.
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
@@ -27,15 +27,15 @@ _decode = json.JSONDecoder().decode
 
 
 class FramingError(Exception):
-    """The stream cannot be read any further: where the next message begins is unknown."""
+    """The stream cannot be read any further: the start of the next message is unknown."""
 
 
 class BodyError(Exception):
-    """One message cannot be taken; the stream goes on behind it."""
+    """One message cannot be read; the stream goes on after it."""
 
     def __init__(self, sentence: str, seq: int | None = None, command: str = "") -> None:
         super().__init__(sentence)
-        # Of the request, where it can be told.
+        # Of the request, if known.
         self.seq = seq
         self.command = command
 
@@ -50,17 +50,17 @@ class Decoder:
     def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
         self.limit = limit
         self._buffer = bytearray()
-        # Of the body that is being received; None while a header is.
+        # The length of the body that is being received; None during a header.
         self._length: int | None = None
-        # Of a message over the limit, which is not kept; and how much of it is still to come.
+        # The outline of a message over the limit, which is not kept, and its bytes still to come.
         self._outline: RequestOutline | None = None
         self._left = 0
 
     def feed(self, data: bytes) -> Iterator[Json | BodyError]:
-        """What the bytes complete; raises FramingError behind the last good message."""
+        """The messages that the bytes complete; raises FramingError after the last good one."""
         first = self._length is None and not self._buffer
         if first and (whole := _WHOLE.match(data)):
-            # What nearly always comes: one message, all of it, with nothing but its length.
+            # The usual case: exactly one whole message, whose header has only the length.
             body = data[whole.end() :]
             if len(body) == int(whole[1]) <= self.limit:
                 yield _message(body)
@@ -111,8 +111,8 @@ class Decoder:
         return BodyError(sentence)
 
     def _header(self) -> int | None:
-        """The length that it names, taken off the buffer; None when more of it must come."""
-        # The first bytes are looked at alone: a browser's or shell's greeting is refused at once,
+        """Takes the header off the buffer and returns its length; None when it is incomplete."""
+        # The first bytes are checked alone: a greeting from a browser or shell is refused at once,
         # without waiting for the end of a line that may never come.
         first = bytes(self._buffer[: max(map(len, _NAMES))])
         name, colon, _ = first.lower().partition(b":")
@@ -133,7 +133,7 @@ class Decoder:
 
 
 def _length(header: bytes) -> int:
-    """Other fields than the length, such as Content-Type, are allowed and mean nothing."""
+    """The length; other fields, such as Content-Type, are allowed and ignored."""
     named: list[bytes] = []
     for line in header.split(b"\r\n"):
         name, _, value = line.partition(b":")
@@ -142,7 +142,7 @@ def _length(header: bytes) -> int:
     if len(named) != 1:
         raise FramingError(f"a message's header names {len(named)} lengths: it needs one")
     if not named[0].isdigit() or len(named[0]) > 12:
-        raise FramingError(f"Content-Length is {named[0][:40]!r}, which is no number of bytes")
+        raise FramingError(f"Content-Length is {named[0][:40]!r}, which is not a number of bytes")
     return int(named[0])
 
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# Results of expressions at one stop that stay usable; a client that polls makes any number of them.
+# Results of expressions that stay usable at one stop; a polling client makes any number of them.
 MOST_PASSING = 1000
 
 
@@ -17,12 +17,12 @@ class Handles(Generic[T]):
     def __init__(self) -> None:
         self._next = 1
         self._values: dict[int, T] = {}
-        # In the order in which they were given out.
+        # In the order of their numbers.
         self._by_thread: dict[int, dict[int, None]] = {}
         self._passing: dict[int, deque[int]] = {}
 
     def add(self, thread_id: int, value: T, passing: bool = False) -> int:
-        """One that is passing makes room for later ones of its kind."""
+        """A handle that is `passing` is dropped when there are too many later ones."""
         handle = self._next
         self._next += 1
         self._values[handle] = value
@@ -43,7 +43,7 @@ class Handles(Generic[T]):
         return [(handle, self._values[handle]) for handle in self._by_thread.get(thread_id, ())]
 
     def forget(self, thread_id: int) -> None:
-        """All that was given out for the thread's stop: it has gone on, or ended."""
+        """Drops all handles of the thread's stop: the thread has gone on, or ended."""
         for handle in self._by_thread.pop(thread_id, ()):
             del self._values[handle]
         self._passing.pop(thread_id, None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opstep_server.dap.protocol.framing import ByteSink, Json, frame
 
-# What a client may leave unread before it is spared what can be spared.
+# Bytes that a client may leave unread before less important output is dropped.
 MAX_UNREAD = 8 << 20
 
 
@@ -17,11 +17,11 @@ class Outbox:
         self._holds = 0
         self._held: list[Json] = []
         self._closed = False
-        # A response and the events behind it wake the client once.
+        # A response and the events after it go out in one write.
         self.one_write = _OneWrite(sink)
 
     def request(self, command: str, arguments: Mapping[str, object]) -> int:
-        """Asks something of the client; the number that its response will name."""
+        """Sends a request to the client; returns the number that its response will name."""
         self._send({"type": "request", "command": command, "arguments": arguments})
         return self._seq
 
@@ -34,7 +34,7 @@ class Outbox:
 
     @property
     def behind(self) -> bool:
-        """The client does not read as fast as there is something to say."""
+        """Whether the client reads too slowly."""
         unread = getattr(self._sink, "get_write_buffer_size", None)
         return unread is not None and unread() > MAX_UNREAD
 
@@ -65,7 +65,7 @@ class Outbox:
         )
 
     def forward(self, message: Json) -> None:
-        """Another adapter's message, in our numbering."""
+        """Sends another adapter's message, in our numbering."""
         message.pop("seq", None)
         self._send(message)
 
@@ -81,7 +81,7 @@ class Outbox:
                 self._send(message)
 
     def close(self) -> None:
-        """Nothing is sent any more: the client has left."""
+        """Sends nothing any more: the client has left."""
         self._closed = True
 
     def _send(self, message: Json) -> None:
@@ -97,7 +97,7 @@ class Outbox:
 
 
 class _OneWrite:
-    """All that is sent in its `with` goes out at the end of it, together."""
+    """Everything sent within its `with` goes out together at the end."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink

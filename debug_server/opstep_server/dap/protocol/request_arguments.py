@@ -52,7 +52,7 @@ class Arguments:
     def line(self, name: str, default: int | None = None) -> int:
         value = self._required(name, int, default)
         if not 0 <= value < 1 << 31:
-            raise RequestError(f"{self._where}.{name} is {value}, which is no line")
+            raise RequestError(f"{self._where}.{name} is {value}, which is not a line number")
         return value
 
     def optional_integer(self, name: str) -> int | None:
@@ -143,7 +143,7 @@ def _check_range(where: str, value: Any) -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise RequestError(f"{where} is no text: {_show(value)}") from None
+            raise RequestError(f"{where} is not valid text: {_show(value)}") from None
 
 
 def _show(value: Any) -> str:

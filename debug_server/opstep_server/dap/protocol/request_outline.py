@@ -1,4 +1,4 @@
-"""A JSON object without what is inside it: enough to name a request that is too large to keep."""
+"""The outline of a JSON object: enough to name a request that is too large to keep."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 _STRUCTURE = re.compile(rb'["{}\[\]]')
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\]')
-# Texts that tell what a request is are short.
+# Texts that identify a request are short.
 _MAX_TEXT = 200
 _MAX_OUTLINE = 4096
 
 
 class RequestOutline:
-    """Bytes in, in any pieces; of what lies deeper than the first level nothing is kept."""
+    """Bytes in, in any pieces; nothing below the first level is kept."""
 
     def __init__(self) -> None:
         self._kept = bytearray()

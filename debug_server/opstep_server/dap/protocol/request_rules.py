@@ -21,18 +21,18 @@ H = TypeVar("H", bound=Callable[..., Awaitable[Mapping[str, object] | None]])
 class When(Enum):
     ANY = "any"
     INITIALIZED = "initialized"
-    # Some thread is stopped; which one is the handler's to check.
+    # Some thread is stopped; the handler checks which one.
     STOPPED = "stopped"
 
 
 class Run(Enum):
-    # One after the other; events wait until its response is out.
+    # In order, one at a time; events wait until the response is out.
     ORDERED = "ordered"
     # Begins in its turn, but the next request does not wait for it.
     BESIDE = "beside"
-    # BESIDE, and given up when a thread goes on, when the client leaves, or by `cancel`.
+    # BESIDE, and cancelled when a thread goes on, when the client leaves, or by `cancel`.
     INSPECTION = "inspection"
-    # Passes the queue.
+    # Skips the queue.
     AT_ONCE = "at once"
 
 
@@ -40,7 +40,7 @@ class Run(Enum):
 class Rule:
     when: When = When.INITIALIZED
     run: Run = Run.ORDERED
-    # Requests that end a stop, or the session, end the looking around too.
+    # Requests that end a stop, or the session, cancel inspections too.
     ends_inspection: bool = False
     capabilities: types.Capabilities = field(default_factory=lambda: types.Capabilities())
 

@@ -16,7 +16,7 @@ class ReverseRequests:
         self._waiting: dict[int, asyncio.Future[Json]] = {}
 
     async def ask(self, command: str, arguments: Mapping[str, object]) -> Json:
-        """The body of the response; RequestError with the client's own words when it fails."""
+        """Returns the body of the response; RequestError with the client's reason when it fails."""
         seq = self._outbox.request(command, arguments)
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[seq] = answer
@@ -30,7 +30,7 @@ class ReverseRequests:
         return body if isinstance(body, dict) else {}
 
     def answered(self, response: Json) -> None:
-        """Takes a response of the client; one that nobody waits for means nothing."""
+        """Takes a response from the client; ignores one that nobody waits for."""
         seq = response.get("request_seq")
         answer = self._waiting.get(seq) if isinstance(seq, int) else None
         if answer is not None and not answer.done():

@@ -26,14 +26,14 @@ from opstep_server.debugger import DebuggerError, ExecutorProcess
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# A client that sets more than this before it attaches is none that we know.
+# No known client sends more than this before it attaches.
 _MOST_SAID = 1000
 _END_SECONDS = 3.0
 _WAYS = ("pid", "listen", "connect")
 
 
 class AttachRequests:
-    """What is attached to goes on when the client leaves, unless it says otherwise."""
+    """An attached process goes on when the client leaves, unless the client says otherwise."""
 
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
@@ -43,12 +43,12 @@ class AttachRequests:
         self._ending = False
         # The one process; None when executors come and go.
         self._executor: ExecutorProcess | None = None
-        # What the client set before it attached, and the answers, for a server to be told.
+        # What the client set before it attached, with the answers, to send again to a server.
         self.said: list[Json] = []
         self.answers: dict[int, Mapping[str, object]] = {}
 
     def passes_on(self, message: Json) -> bool:
-        """True when the message is for the server that the client is attached to."""
+        """Passes a message on to the server that the client is attached to; True when it did."""
         if self.relay is not None:
             self.relay.forward(message)
             return True
@@ -64,11 +64,11 @@ class AttachRequests:
 
     @property
     def _early(self) -> bool:
-        """What the client says may have to be said again to a server."""
+        """Whether the client's messages may have to be sent again to a server."""
         return not self.active and not self._session.lifecycle.launching
 
     def forget(self) -> None:
-        """Nothing of it will be said again."""
+        """Forgets these messages: none will be sent again."""
         self.said.clear()
         self.answers.clear()
 
@@ -96,7 +96,7 @@ class AttachRequests:
                 session.debugger.replay()
             if arguments.boolean("stopOnEntry", False) and session.debugger.executors:
                 await session.debugger.pause()
-            # How to start it again is not known: a client that wants that attaches anew.
+            # We cannot start it again: a client that restarts attaches again.
             session.outbox.event(
                 "capabilities", {"capabilities": {"supportsRestartRequest": False}}
             )
@@ -145,11 +145,11 @@ class AttachRequests:
     # ---- ending ----------------------------------------------------------------------------------
 
     def has(self, executor: ExecutorProcess) -> bool:
-        """The session is about that process alone."""
+        """Whether the session is about this one process."""
         return executor is self._executor
 
     def lost(self, executor: ExecutorProcess) -> None:
-        """The process is gone, or has left the debugger: there is no other in this session."""
+        """The process is gone, or has left the debugger: the session has no other."""
         if self._ending and not self._session.debugger.executors:
             self._session.lifecycle.say_terminated()
         if executor is not self._executor:
@@ -167,14 +167,14 @@ class AttachRequests:
 
     async def disconnect(self, terminate: bool) -> None:
         if self.relay is not None:
-            self.relay.close()  # The client has vanished: so it does for the server.
+            self.relay.close()  # The client has vanished, so the server must see that too.
             return
         debugger = self._session.debugger
         if terminate:
             with contextlib.suppress(DebuggerError, asyncio.TimeoutError):
                 await debugger.end_executors()
                 await asyncio.wait_for(self._all_ended(), _END_SECONDS)
-        # What goes on is none of ours any more.
+        # Processes that go on are not ours any more.
         self._executor = None
         with contextlib.suppress(DebuggerError):
             await debugger.detach()
@@ -185,7 +185,7 @@ class AttachRequests:
             await asyncio.sleep(0.02)
 
     def relay_ended(self) -> None:
-        """The server is gone; this adapter answers again, until the client leaves."""
+        """The server is gone; this adapter answers until the client leaves."""
         self.relay = None
         self._session.outbox.output("console", "the debug server closed the connection\n")
         self._session.lifecycle.say_terminated()

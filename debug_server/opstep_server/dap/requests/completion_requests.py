@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
 MAX_TARGETS = 500
-# Names of variables have dots in them.
+# Variable names contain dots.
 _WORD = re.compile(r"[\w.@]*$")
-# Written without brackets behind a dot.
+# Written after a dot without brackets.
 _PROPERTIES = ("shape", "size", "ndim", "dtype")
 _NO_METHODS = ("where", "grad", "var")
 
@@ -35,7 +35,7 @@ class CompletionRequests:
     async def completions_request(self, arguments: Arguments) -> types.CompletionsResponseBody:
         first = self._session.client.first_column
         column = max(arguments.integer("column") - first, 0)
-        # Columns are counted as UTF-16 does.
+        # Columns count UTF-16 units.
         encoded = arguments.string("text").encode("utf-16-le", "surrogatepass")
         before = encoded[: 2 * column].decode("utf-16-le", "replace")
         match = _WORD.search(before)
@@ -65,11 +65,11 @@ class CompletionRequests:
         try:
             ref, frame = self._session.inspection.frame(handle)
         except RequestError:
-            return pb.Names()  # A Python frame, or one of an earlier stop: functions only.
+            return pb.Names()  # A Python frame, or a frame of an earlier stop: functions only.
         return await self._session.debugger.names(ref.stop.thread.id, frame)
 
 
-# What was typed of it, what it is, and which kind of thing that is.
+# The typed part, the whole text and its kind.
 _Found = tuple[str, str, types.CompletionItemType]
 
 
@@ -86,7 +86,7 @@ def _whole(names: pb.Names, word: str) -> Iterator[_Found]:
 
 
 def _attributes(word: str) -> Iterator[_Found]:
-    """Behind a dot: `x.me` is `x.mean`."""
+    """Completions after a dot: `x.me` to `x.mean`."""
     _, dot, typed = word.rpartition(".")
     if not dot:
         return

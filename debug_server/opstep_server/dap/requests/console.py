@@ -15,7 +15,7 @@ from opstep_server.functions import SPECIAL_NAMES
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# Those whose breakpoints come from the console; the client's own lists leave them alone.
+# The owner of breakpoints from the console; the client's own lists do not replace them.
 _OWNER = "console"
 _STACK = re.compile(r"(?:bt|where|backtrace)(?P<full> +full)?(?: +(?P<count>-?\d+))?")
 _PRINT = re.compile(r"(?:p|pp|print|inspect) +(?P<text>[^\s(=].*)")
@@ -23,7 +23,7 @@ _SET = re.compile(r"set +(?:var(?:iable)? +)?(?P<text>[^\s=].*)")
 _WATCH = re.compile(r"watch +(?P<name>\S.*)")
 _UNWATCH = re.compile(r"unwatch(?: +(?P<name>\S.*))?")
 _HELP = re.compile(r"help(?:\(\)| +\w+)?|\?|h")
-# What an editor does with its buttons and its margin.
+# Commands that an editor has as buttons or in its margin.
 _BUTTONS = re.compile(
     r"(?:n|next|s|step|stepi|nexti|c|cont|continue|finish|return|until|advance|run|r|restart|"
     r"u|up|d|down|frame|b|break|tbreak|delete|clear|disable|enable|condition|ignore|commands|"
@@ -61,7 +61,7 @@ class Console:
         self._watched: dict[str, BreakpointSpec] = {}
 
     async def answer(self, text: str, frame: int | None) -> str | None:
-        """What a command says; None for what is no command."""
+        """The answer to a command; None for other texts."""
         if text.isidentifier() and text in await self._names(frame):
             return None
         if found := _STACK.fullmatch(text):
@@ -80,7 +80,7 @@ class Console:
         return None
 
     async def _names(self, frame: int | None) -> set[str]:
-        """What means something in expressions: 'step' is the number of the run."""
+        """The names of expressions: 'step' is the number of the run."""
         try:
             ref, index = self._session.inspection.frame(frame)
             names = await self._session.debugger.names(ref.stop.thread.id, index)
@@ -146,7 +146,7 @@ class Console:
         for variable in gone:
             del self._watched[variable]
         await self._set()
-        return f"{', '.join(gone)} is watched no longer"
+        return f"{', '.join(gone)} is no longer watched"
 
     async def _set(self) -> list[types.Breakpoint]:
         return await self._session.breakpoints.replace(_OWNER, list(self._watched.values()))

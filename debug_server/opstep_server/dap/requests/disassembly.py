@@ -36,13 +36,13 @@ class Disassembly:
         try:
             number = int(reference, 16 if reference.lower().startswith("0x") else 10) + offset
         except ValueError:
-            raise RequestError(f"'{reference}' is no address of an op") from None
+            raise RequestError(f"'{reference}' is not an address of an op") from None
         upper, line = divmod(number, 1 << _LINE_BITS)
         executor, program = divmod(upper, 1 << _PROGRAM_BITS)
         found = [ref for ref in self._session.debugger.programs if ref.event.program == program]
         if not found:
             raise RequestError(f"'{reference}' is an address in no program of this session")
-        # After a restart the same program is in another process, which has another number.
+        # After a restart the same program is in a process with another number.
         same = [ref for ref in found if ref.executor.id == executor]
         return (same or found)[-1], line
 
@@ -61,7 +61,7 @@ class Disassembly:
         ref, line = self.place(arguments.string("memoryReference"), arguments.integer("offset", 0))
         ops = sorted(await self._session.debugger.ops(ref), key=lambda op: op.listing_line)
         listing = await self._session.debugger.listing(ref)
-        # The op at the address, or the first one behind it.
+        # The op at the address, or the first op after it.
         base = sum(op.listing_line < line for op in ops)
         first = base + arguments.integer("instructionOffset", 0)
         rows = [self._row(ref, ops, listing, at) for at in range(first, first + count)]
@@ -72,7 +72,7 @@ class Disassembly:
     ) -> types.DisassembledInstruction:
         executor, program = ref.executor.id, ref.event.program
         if not 0 <= at < len(ops):
-            # Beside the program: addresses that go on counting, and no instructions.
+            # Outside the program: addresses that go on counting, without instructions.
             line = at + 1 if at < 0 else len(listing) + 1 + at - len(ops)
             filler = max(address(executor, program, line), 0)
             return {

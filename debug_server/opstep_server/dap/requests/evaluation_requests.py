@@ -21,7 +21,7 @@ from opstep_server.wire import debug_pb2 as pb
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# A hover reads no tensor with more elements, and a copy holds no more.
+# The most elements of a tensor that a hover reads, and of a copy.
 HOVER_ELEMENTS = 1 << 22
 COPY_ELEMENTS = 100_000
 
@@ -80,7 +80,7 @@ class EvaluationRequests:
             ):
                 variable = each.variable or each.name
                 if context == "hover":
-                    # The mouse is on a line of Python: the name means what it means there.
+                    # The mouse is on a line of Python: the name has its meaning in Python.
                     expr.replace(parsed, each.name, expr.variable(variable))
                     text = text.replace(each.name, f'var("{variable}")', 1)
                 else:
@@ -105,7 +105,7 @@ class EvaluationRequests:
         return result
 
     async def _too_large_to_hover(self, stop: Stop, frame: int, parsed: pb.Expr) -> str:
-        """What is shown in place of a value that would take time."""
+        """The text shown instead of a value that would take time."""
         if not assignment.is_plain(parsed):
             raise RequestError("a hover shows variables and their elements, and computes nothing")
 
@@ -118,7 +118,7 @@ class EvaluationRequests:
         try:
             small = (await ask("size")).i <= HOVER_ELEMENTS
         except DebuggerError:
-            small = True  # No tensor; if it is nothing at all, its value says so.
+            small = True  # Not a tensor; if there is no such value, the evaluation says so.
         if small:
             return ""
         return f"{(await ask('dtype')).s}{values.describe(await ask('shape'))}"

@@ -1,4 +1,4 @@
-"""The protocol's exception requests: faults to stop at, and what happened at a fault."""
+"""The protocol's exception requests: faults to stop at, and details of a fault."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _FILTERS: list[types.ExceptionBreakpointsFilter] = [
     {
         "filter": "overflow",
         "label": "Overflow",
-        "description": "Stop after an op that makes an element beyond a limit, unless said "
-        "otherwise 65504, the largest float16",
+        "description": "Stop after an op that makes an element beyond a limit, by "
+        "default 65504, the largest float16",
         "default": False,
         "supportsCondition": True,
         "conditionDescription": "The limit, for example 1e4; or what must hold",
@@ -95,7 +95,7 @@ class ExceptionRequests:
         return {"breakpoints": self._told}
 
     def changed(self, problems: list[str]) -> None:
-        """Of a condition it shows only when ops run whether it can be used."""
+        """Reports filters that cannot be used; for a condition this shows only when ops run."""
         for position, (before, problem) in enumerate(zip(self._told, problems, strict=False)):
             now = _tell(before["id"], problem)
             if now != before:
@@ -127,7 +127,7 @@ class ExceptionRequests:
         }
 
     async def _report(self, stop: Stop) -> list[str]:
-        """The op, what is wrong with which output, and what went into it."""
+        """The op, the faulty output, and the op's inputs."""
         if not stop.stopped.frames:
             return []
         lines = [f"op: {op_title(stop.stopped.frames[0].op)}"]

@@ -66,7 +66,7 @@ class ExecutionRequests:
 
     @request(When.STOPPED, ends_inspection=True)
     async def opstepResume_request(self, arguments: Arguments) -> None:
-        """By ops, and in ways that the protocol has no request for: `continued` tells of it."""
+        """Resumes by ops, in ways that the protocol has no request for; sends `continued`."""
         stop = self._session.stops.get(arguments.integer("threadId"))
         mode = cast(ResumeMode, arguments.one_of("mode", _OP_STEPS, "over"))
         others = self._others(arguments, stop)
@@ -80,7 +80,7 @@ class ExecutionRequests:
         if any(thread.id == thread_id for thread in threads):
             await self._session.debugger.pause(thread_id)
         elif not threads or thread_id == 0:
-            # No op ran yet, or the client knows no thread: whichever runs an op next.
+            # No op ran yet, or the client knows no thread: pause the one that runs an op next.
             await self._session.debugger.pause()
         else:
             raise RequestError(f"there is no thread {thread_id}")
@@ -101,21 +101,21 @@ class ExecutionRequests:
         await self._release(others)
 
     def _others(self, arguments: Arguments, stop: Stop) -> list[Stop]:
-        """Those that go on too; what stops later has just come to a breakpoint of its own."""
+        """The other stops that end too; threads that stop later stay stopped."""
         alone = arguments.boolean("singleThread", False)
         return [] if alone else [other for other in self._session.stops.all if other is not stop]
 
     async def _release(self, others: list[Stop]) -> None:
-        """They go on freely; `continued` tells of each."""
+        """Resumes these threads; sends `continued` for each."""
         for other in others:
-            # It may have gone on, ended, or stopped anew by itself.
+            # It may have gone on, ended, or stopped again by itself.
             if other.thread.stopped is other.stopped:
                 with contextlib.suppress(DebuggerError):
                     await self._session.debugger.resume(other.thread.id, "continue")
 
 
 def _blocks(frame: pb.StackFrame) -> dict[int, str]:
-    """The blocks that the op is about to run, and what it calls them."""
+    """The blocks that the op is about to run, with the op's names for them."""
     if frame.after:
         return {}
     return {run.block: run.name for run in sorted(frame.op.blocks, key=lambda run: run.block)}

@@ -1,5 +1,5 @@
-"""Requests of our own for views of programs: their ops as a graph, where a thread stands in it, and
-what has been made so far."""
+"""Our own requests for views of programs: their ops as a graph, the position of a thread in it, and
+the values made so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# Of one request for values; a view asks for what is on the screen.
+# The most values of one request; a view asks for those on the screen.
 MAX_VALUES = 2000
 
 
@@ -58,7 +58,7 @@ class GraphRequests:
             "program": _module_id(stop.thread.executor.id, top.program),
             "programName": top.program_name,
             "run": run.step,
-            # The op, then the ops whose blocks it is in, outwards.
+            # The op, then the ops around it, innermost first.
             "ops": [f.op.id for f in frames if f.kind in (pb.StackFrame.OP, pb.StackFrame.BLOCK)],
             "iterations": [f.iteration for f in frames if f.kind == pb.StackFrame.BLOCK],
             "after": top.after,
@@ -78,7 +78,7 @@ class GraphRequests:
 
     @request(When.STOPPED, Run.INSPECTION)
     async def opstepNames_request(self, arguments: Arguments) -> Json:
-        """What the frame's Python code calls variables, and the lines that assigned those names."""
+        """The frame's Python names of variables, and the lines that assigned them."""
         ref = self._session.stops.frame(arguments.integer("frameId"))
         if ref.index is None or ref.frame is None:
             return {"path": "", "names": []}
@@ -125,7 +125,7 @@ class GraphRequests:
         }
 
     async def _value(self, stop: Stop, variable: str) -> Json | None:
-        """None for one that is not there at this stop."""
+        """The variable's value; None when it has none at this stop."""
         try:
             value = await self._session.debugger.evaluate(
                 stop.thread.id, 0, expr.variable(variable), max_elements=values.SMALL
@@ -156,7 +156,7 @@ def _module_id(executor: int, program: int) -> str:
 
 
 def _brief(value: pb.Value) -> str:
-    """What has room behind a line: `float32[128, 10] mean 0.01`, or the number itself."""
+    """Short text for the end of a line: `float32[128, 10] mean 0.01`, or the number itself."""
     if value.WhichOneof("kind") != "tensor":
         return values.describe(value)
     tensor = value.tensor

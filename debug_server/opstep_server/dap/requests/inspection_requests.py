@@ -17,8 +17,8 @@ from opstep_server.wire import debug_pb2 as pb, program_pb2
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# Of a tensor, how many elements one response holds at the most; clients with paging ask for far
-# less. Of a scope, how many are asked for at a time.
+# The most elements of a tensor in one response; clients with paging ask for far fewer. Also the
+# number of a scope's variables that are read at a time.
 MAX_CHILDREN = 1000
 # How many names an error lists.
 MAX_NAMED = 8
@@ -26,12 +26,12 @@ MAX_NAMED = 8
 MAX_ROWS = 1 << 31
 
 _SCOPES = (
-    # Of the op, of the op that runs the block, or what the run is fed and fetches.
+    # Of the op, of the op that runs the block, or the run's feeds and fetches.
     ("Inputs", pb.SCOPE_INPUTS, False),
     ("Outputs", pb.SCOPE_OUTPUTS, False),
     ("Attributes", pb.SCOPE_ATTRIBUTES, False),
     ("Block", pb.SCOPE_BLOCK, False),
-    # Expensive: the client does not open them unasked.
+    # Expensive: the client opens them only on request.
     ("Parameters", pb.SCOPE_PARAMETERS, True),
     ("Gradients", pb.SCOPE_GRADIENTS, True),
 )
@@ -90,17 +90,17 @@ class InspectionRequests:
         return {"variables": items + _rest(len(ref.values), end, start + count)}
 
     def frame(self, handle: int | None) -> tuple[FrameRef, int]:
-        """The frame in which something is evaluated, and its place in the stack."""
+        """The frame for an evaluation, and its place in the stack."""
         if handle is None:
             ref = FrameRef(self._session.stops.newest(), 0)
         else:
             ref = self._session.stops.frame(handle)
         if ref.index is None:
-            raise RequestError("this is no frame: choose one of those above or below it")
+            raise RequestError("this is not a frame: choose one of those above or below it")
         return ref, ref.index
 
     async def variable_of(self, name: str, reference: int | None, frame: int | None) -> str:
-        """The variable that a row of the client's, or an expression, stands for."""
+        """The variable of one of the client's rows, or of an expression."""
         if reference:
             ref = self._session.stops.variable(reference)
             child = ref.children.get(name) if isinstance(ref, ScopeRef) else None
@@ -120,8 +120,8 @@ class InspectionRequests:
         return await self._known(variable, frame)
 
     async def _known(self, name: str, handle: int | None) -> str:
-        """The variable of that name, or the one that Python calls so; before there is any program,
-        every name may become one."""
+        """The variable with that name in the program or in Python; before there is any program,
+        every name may become a variable."""
         debugger, some = self._session.debugger, list[str]()
         if handle is not None or self._session.stops:
             ref, index = self.frame(handle)
@@ -145,7 +145,7 @@ class InspectionRequests:
         raise RequestError(f"no program has a variable '{name}'{there}{more}")
 
     async def _in_slot(self, name: str, handle: int | None) -> str:
-        """The variable in the op's slot of that name."""
+        """The variable in the op's slot with that name."""
         ref, index = self.frame(handle)
         for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
             page = await self._session.debugger.variables(ref.stop.thread.id, index, scope)
@@ -161,7 +161,7 @@ class InspectionRequests:
     ) -> list[types.Variable]:
         found: list[types.Variable] = []
         while len(found) < count and start < MAX_ROWS:
-            # A reply is bounded by the wire's message size: what is missing is asked for again.
+            # The wire limits a reply's size: ask again for the rest.
             page = await self._session.debugger.variables(
                 ref.stop.thread.id,
                 ref.frame,
@@ -177,7 +177,7 @@ class InspectionRequests:
         return found
 
     async def _taken(self, ref: ScopeRef, page: pb.Variables) -> frozenset[str]:
-        """Asked for when a row could be meant by a name of Python's: a feed's, mostly."""
+        """The taken names; read only when a row may have a Python name, mostly a feed."""
         if not any(each.variable and "." not in each.variable for each in page.variables):
             return frozenset()
         if ref.frame not in ref.stop.taken:
@@ -209,7 +209,7 @@ class InspectionRequests:
     async def _sequences(
         self, ref: TensorRef, start: int, count: int, hex: bool
     ) -> list[types.Variable]:
-        """Of a ragged variable, whose children are its sequences."""
+        """The children of a ragged variable: its sequences."""
         end = start + min(count, MAX_CHILDREN, ref.length - start)
         if end <= start:
             return []
@@ -231,7 +231,7 @@ class InspectionRequests:
 
 
 def _rest(length: int, end: int, wanted: int) -> list[types.Variable]:
-    """Says what is missing: a client without paging asks for all at once."""
+    """A row that says what is missing, for clients without paging, which ask for all at once."""
     left = min(length, wanted) - end
     if left <= 0:
         return []

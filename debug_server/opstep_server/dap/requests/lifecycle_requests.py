@@ -25,19 +25,19 @@ class LifecycleRequests:
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
         self._configured = asyncio.Event()
-        # What was launched last, or is about to be.
+        # The last launch, or the one about to start.
         self._launch: Launch | None = None
         self._launched = False
         self._pid = 0
-        # The client is asked to start it, which may take any time.
+        # The client was asked to start it, which may take any time.
         self._starting = False
         self._restarting = False
         self._exited = asyncio.Event()
         self._terminated = False
         self._asked_to_end = False
-        # The process goes on without a debugger.
+        # The process was let go on without a debugger.
         self._let_go = False
-        # The client has said that it leaves.
+        # The client has announced that it leaves.
         self.leaving = False
         self._just_my_code = True
 
@@ -50,7 +50,7 @@ class LifecycleRequests:
         return self._launch is not None
 
     def tells_end_of(self, executor: ExecutorProcess) -> bool:
-        """The process's end is told in other words than as the end of its connection."""
+        """Whether the end of the process is reported otherwise than as a lost connection."""
         if script_process.alive(executor.pid):
             return False
         return executor.pid == self._pid or self._session.attach.has(executor)
@@ -89,7 +89,7 @@ class LifecycleRequests:
             raise RequestError("there is no running program to restart: launch one first")
         if self._restarting:
             raise RequestError("the program is being restarted already")
-        # Newer arguments, if the client has any.
+        # The client may send newer arguments.
         launch = self._launch
         if "arguments" in arguments:
             launch = Launch.read(arguments.object("arguments"))
@@ -106,7 +106,7 @@ class LifecycleRequests:
             self._restarting = False
 
     async def attaching(self, arguments: Arguments) -> None:
-        """What `attach` has in common with `launch`; returns when the client has said it all."""
+        """The common part of `attach` and `launch`; returns after `configurationDone`."""
         self._just_my_code = arguments.boolean("justMyCode", True)
         gradients = arguments.boolean("gradients", False)
         await self._session.breakpoints.configure(gradients=gradients, off=False)
@@ -119,7 +119,7 @@ class LifecycleRequests:
     async def _start(self, launch: Launch) -> None:
         await self._session.debugger.listen()
         self._launch = launch
-        # From here on there may be a process to end, also when this is cancelled.
+        # From here on there may be a process to end, even when this is cancelled.
         self._launched = self._starting = True
         try:
             self._pid = await launch.start(self._session)
@@ -175,7 +175,7 @@ class LifecycleRequests:
 
     @request(run=Run.AT_ONCE, ends_inspection=True, supportsTerminateRequest=True)
     async def terminate_request(self, arguments: Arguments) -> None:
-        """Asks the program to end; asked once more, makes it. `exited` tells of its end."""
+        """Asks the program to end; a second request kills it. `exited` reports its end."""
         if self._session.attach.active:
             await self._session.attach.terminate()
             return
@@ -193,7 +193,7 @@ class LifecycleRequests:
             return
         self._asked_to_end = True
         self._session.debugger.signal(signal.SIGTERM)
-        # A thread that stands still could not act on it.
+        # A stopped thread could not react.
         for stop in self._session.stops.all:
             with contextlib.suppress(DebuggerError):
                 await self._session.debugger.resume(stop.thread.id, "continue")
@@ -212,13 +212,13 @@ class LifecycleRequests:
             self._let_go = True
             with contextlib.suppress(DebuggerError):
                 await self._session.debugger.detach()
-            # Some clients kill the adapter as soon as they are answered.
+            # Some clients kill the adapter right after the response.
             await self._session.debugger.let_go()
             self.say_terminated()
         self._session.events.tell_dropped()
 
     async def client_gone(self) -> None:
-        """Whoever launched a program and vanished does not want it to run on."""
+        """A client that launched a program and vanished does not want it to run on."""
         if self._session.attach.active:
             await self._session.attach.disconnect(terminate=False)
         elif not self._let_go:
@@ -229,6 +229,6 @@ class LifecycleRequests:
             return
         with contextlib.suppress(DebuggerError):
             await self._session.debugger.terminate()
-        # The last output and the exit code come as events behind the process's end.
+        # The last output and the exit code come as events after the process's end.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._exited.wait(), 3.0)

@@ -1,4 +1,4 @@
-"""Requests for tensors as bytes; each tensor that was shown has its own address."""
+"""Requests for tensors as bytes; each tensor on display has its own address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MemoryRequests:
         if count > MAX_READ:
             raise RequestError(f"{count} bytes are too many at once: at most {MAX_READ}")
         if offset < 0:
-            # In front of the tensor there is nothing.
+            # There is nothing before the tensor.
             return {"address": f"{max(base + offset, 0):#x}", "unreadableBytes": count}
         data, _ = await self._session.debugger.read_bytes(
             ref.stop.thread.id, ref.frame, ref.expr, min(offset, 1 << 62), count
@@ -61,14 +61,14 @@ class MemoryRequests:
         return {"offset": offset, "bytesWritten": len(data)}
 
     def edited(self, stop: Stop, target: pb.Expr, offset: int = 0, count: int = 0) -> None:
-        """Tells the client what it has on its screen that may be another now."""
+        """Reports the bytes on the client's screen that may have changed."""
         client, outbox = self._session.client, self._session.outbox
         variable = assignment.root(target)
         if client.memory:
             for reference, ref in self._session.stops.memory_of(stop.thread.id):
                 if assignment.root(ref.expr) != variable:
                     continue
-                # Where the change lies in another view of the variable is not worth knowing.
+                # In other views of the variable the position of the change is not computed.
                 exact = count and ref.expr == target
                 body: types.MemoryEventBody = {
                     "memoryReference": reference,

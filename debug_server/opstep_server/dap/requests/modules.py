@@ -24,7 +24,7 @@ _COLUMNS: list[types.ColumnDescriptor] = [
 class Modules:
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
-        # By executor and program, what the client was told of it.
+        # By executor and program, the module that the client knows.
         self._told: dict[tuple[int, int], Json] = {}
 
     @request(supportsModulesRequest=True, additionalModuleColumns=_COLUMNS)

@@ -1,4 +1,4 @@
-"""Listings as sources, and which lines of which files ops were made on."""
+"""Listings as sources, and the lines of files on which ops were made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opstep_server.wire import debug_pb2 as pb
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
 
-# Tells a listing from a file, also when a client keeps its breakpoints for the next session.
+# Distinguishes a listing from a file, also when a client keeps its breakpoints for later.
 SUFFIX = ".opstep"
 MIME_TYPE = "text/x-opstep-listing"
 
@@ -32,7 +32,7 @@ class Sources:
 
     @property
     def any_program(self) -> bool:
-        """Whether the session has seen a program, also one that is gone."""
+        """Whether the session has had a program, even if it is gone."""
         return bool(self._references)
 
     def program(self, executor: ExecutorProcess, program: int) -> ProgramRef | None:
@@ -47,7 +47,7 @@ class Sources:
         self._programs[reference] = ref
         return {
             "name": ref.event.name + SUFFIX,
-            # Names no file, but VS Code lists no source without one.
+            # Not a file, but VS Code does not list sources without a path.
             "path": ref.event.name + SUFFIX,
             "sourceReference": reference,
             "origin": f"listing of program {ref.event.name}",
@@ -140,8 +140,8 @@ class Sources:
 
 
 def _real(path: str) -> str:
-    """The one name of a file that has several."""
+    """The canonical path of a file."""
     try:
         return os.path.realpath(path)
     except ValueError:
-        return path  # No file has a name with a zero in it.
+        return path  # A path with a NUL does not name a file.

@@ -1,4 +1,4 @@
-"""Requests of our own for views that colour ops by what a tap says of them while they run."""
+"""Our own requests for views that colour ops by statistics from a tap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StatisticsRequests:
-    """There is a tap only while the client wants one: otherwise runs do not know of it."""
+    """The tap exists only while the client wants it, so that other runs cost nothing."""
 
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
@@ -63,7 +63,7 @@ class StatisticsRequests:
 def _figures(told: LatestRecord) -> Json:
     figures = dict(told.figures)
     body: Json = {"op": told.op, "variable": told.variable, "run": figures.pop("step")}
-    # JSON has no NaN: what nothing finite is known of is left out.
+    # JSON has no NaN: without finite elements the numbers are left out.
     if figures["nan"] + figures["inf"] >= figures["count"]:
         for name in ("min", "max", "mean", "std", "l2"):
             del figures[name]

@@ -1,4 +1,4 @@
-"""Requests of our own, for a view of one tensor: its figures, slices of it, a file of it.
+"""Our own requests for a view of one tensor: its figures, slices and a file of it.
 
 A slice is cut and all figures are computed in the executor, however large the tensor is.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from opstep_server.dap.adapter_session import AdapterSession
 
-# Of a slice: rows, and columns, that are sent at the most; as text fewer of them.
+# The most rows, and the most columns, of a slice; fewer as text.
 MOST_CELLS, MOST_TEXTS = 1024, 128
 _BINS, _MOST_BINS = 40, 200
 _PIECE = 16 << 20
-# Of a tensor that is sent to the client as a file.
+# Bytes of a tensor that is sent to the client as a file.
 MOST_SAVED = 32 << 20
 
 
@@ -76,7 +76,7 @@ class SliceBody(TypedDict):
 
 
 class SaveBody(TypedDict):
-    # Of the file that was written; empty when the client gets it as `data`, in base64.
+    # The path of the written file; empty when the client gets it as `data`, in base64.
     path: str
     bytes: int
     data: NotRequired[str]
@@ -180,7 +180,7 @@ class TensorRequests:
 
 
 class _Look:
-    """At one tensor, in one frame of a stop."""
+    """Reads one tensor in one frame of a stop."""
 
     def __init__(self, session: AdapterSession, thread: int, frame: int, subject: Subject) -> None:
         self.session, self.thread, self.frame, self.subject = session, thread, frame, subject
@@ -195,7 +195,7 @@ class _Look:
         return tuple(size.i for size in found.list.values)
 
     async def figures(self) -> pb.Tensor:
-        """Type, shape and summary; of a difference put together from its parts."""
+        """Type, shape and summary; a difference is merged from its parts."""
         whole: pb.Tensor | None = None
         texts = [text for _, text in self.subject.parts()]
         for text in texts if self.subject.against else [self.subject.cut()]:
@@ -206,7 +206,7 @@ class _Look:
                 whole = pb.Tensor(dtype=part.dtype, dims=self.subject.shape, summary=part.summary)
             else:
                 whole.summary.CopyFrom(_together(whole.summary, part.summary))
-        assert whole is not None  # There is a part even of what is empty.
+        assert whole is not None  # Even an empty tensor has a part.
         return whole
 
     async def histogram(self, about: pb.Tensor, bins: int) -> Histogram:
@@ -233,12 +233,12 @@ class _Look:
         return []
 
     async def slice(self, subscripts: list[str], count: int) -> pb.Tensor:
-        """With all its elements."""
+        """The slice with all its elements."""
         text = self.subject.cut(subscripts)
         value = await self.evaluate(text)
         part = npy.tensor(self.subject.text, value)
         if part.data:
-            # Computed from float32 as a rule, and shorter as such.
+            # Usually computed from float32, which has fewer digits.
             single = array("f", [value.f])
             if part.dtype == program_pb2.FLOAT64 and single[0] == value.f:
                 return pb.Tensor(dtype=program_pb2.FLOAT32, data=single.tobytes())
@@ -264,7 +264,7 @@ def _summary(found: pb.TensorSummary) -> Summary:
         "nan": found.nan,
         "inf": found.inf,
     }
-    # JSON has no infinity, and a sum of large numbers may be one.
+    # JSON has no infinity, which a sum of large numbers may be.
     if found.nan + found.inf < found.count:
         body["min"], body["max"] = found.min, found.max
         if math.isfinite(found.mean):

@@ -9,7 +9,7 @@ from opstep_server import tensor_parts
 from opstep_server.dap.protocol.request_arguments import Arguments, RequestError
 from opstep_server.tensor_parts import Part
 
-# What is worked on at once, so that the executor is never busy for long.
+# Elements per evaluation, so that the executor is never busy for long.
 PART_ELEMENTS = 1 << 24
 
 
@@ -22,7 +22,7 @@ class Subject:
     shape: tuple[int, ...]
 
     def cut(self, subscripts: Sequence[str] = ()) -> str:
-        """Cut first and computed afterwards: no more is computed than is looked at."""
+        """Cuts first and then computes, so that only visible elements are computed."""
         at = f"[{', '.join(subscripts)}]" if subscripts else ""
         if self.against:
             return f"({self.text}){at} * 1.0 - ({self.against}){at} * 1.0"
@@ -61,7 +61,7 @@ class Plane:
 
     @property
     def turned(self) -> bool:
-        """The rows of what is cut are the columns of what is wanted."""
+        """Whether the cut must be transposed."""
         return self.rows is not None and self.columns is not None and self.rows > self.columns
 
 
@@ -84,7 +84,7 @@ def plane(arguments: Arguments, shape: Sequence[int]) -> Plane:
 
 
 def run(arguments: Arguments, name: str, size: int, most: int) -> Run:
-    """What `rowStart`, `rowCount` and `maxRows` say, or those of columns; strided to fit."""
+    """The indices from `rowStart`, `rowCount` and `maxRows`, or for columns; strided to fit."""
     start = min(arguments.natural(f"{name}Start", 0), size)
     count = min(arguments.natural(f"{name}Count", size), size - start)
     most = min(arguments.natural(f"max{name.capitalize()}s", most), most) or 1

@@ -1,7 +1,7 @@
 """The relay: connects a client of this adapter to a running `opstep serve`.
 
-What the client set before it asked for that is said again over there. Breakpoints keep the numbers
-that the client knows; those that the server gives later are moved out of their way.
+Settings that the client made before are sent again to the server. Breakpoints keep the numbers that
+the client knows; numbers that the server gives later are shifted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 _THEIR_IDS = 1 << 20
 _PIECE = 1 << 16
-# A server may say more at once than a client: bytes of tensors, listings.
+# A server may send larger messages than a client: bytes of tensors, listings.
 _MOST_BYTES = 256 << 20
 
 
 class Relay:
-    """One task reads what the server says; `AdapterSession.leave` follows its end."""
+    """One task reads from the server; `AdapterSession.leave` follows its end."""
 
     def __init__(self, session: AdapterSession) -> None:
         self._session = session
@@ -36,10 +36,10 @@ class Relay:
         self._writer: asyncio.StreamWriter | None = None
         self._token: str | None = None
         self._seq = itertools.count(1)
-        # Our requests, and by our number what the client calls its own.
+        # Our requests, and the client's numbers of its requests, by ours.
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._forwarded: dict[int, tuple[int, str]] = {}
-        # The client's messages that wait until everything is said again.
+        # The client's messages that wait until everything was sent again.
         self._held: list[Json] | None = []
         self._ids: dict[int, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class Relay:
         self._task = asyncio.create_task(self._read())
 
     async def begin(self) -> None:
-        """Says again what the client said; answered when the server has attached it."""
+        """Sends the client's settings again; done when the server has attached the client."""
         said = self._session.attach.said
         introduction = next((m for m in said if m["command"] == "initialize"), {})
         arguments = dict(introduction.get("arguments") or {})
@@ -85,7 +85,7 @@ class Relay:
         await self._answer(attached)
 
     def forward(self, message: Json) -> None:
-        """One of the client's messages, which the server is to answer."""
+        """Sends one of the client's messages to the server."""
         if self._held is not None:
             self._held.append(message)
             return
@@ -98,7 +98,7 @@ class Relay:
         self._write(message)
 
     def give_back(self) -> None:
-        """There is no server: the client's messages are for this adapter after all."""
+        """There is no server: gives the client's messages to this adapter."""
         self.close()
         for message in self._held or []:
             self._session.accept(message)
@@ -108,7 +108,7 @@ class Relay:
             self._writer.close()
 
     def _cancelled(self, arguments: Json) -> Json:
-        """What the client wants to cancel, as the server calls it."""
+        """The arguments of `cancel` with the server's numbers."""
         theirs = arguments.get("requestId")
         ours = next((seq for seq, (client, _) in self._forwarded.items() if client == theirs), 0)
         return {**arguments, "requestId": ours} if theirs is not None else arguments
@@ -144,7 +144,7 @@ class Relay:
         body: Json = response.get("body") or {}
         return body
 
-    # ---- what the server says --------------------------------------------------------------------
+    # ---- messages from the server ----------------------------------------------------------------
 
     async def _read(self) -> None:
         assert self._reader is not None
@@ -165,7 +165,7 @@ class Relay:
             lost = "the debug server closed the connection"
             for seq, command in self._forwarded.values():
                 self._session.outbox.failure(seq, command, lost, lost)
-            # One that never began is told as the failure of `attach`.
+            # A failure before the start is reported as the failure of `attach`.
             if self._session.attach.relay is self and self._held is None:
                 self._session.attach.relay_ended()
 
@@ -184,7 +184,7 @@ class Relay:
             if command == "disconnect":
                 self._session.leave()
         elif kind == "event" and message.get("event") == "initialized":
-            return  # The client was told so by us.
+            return  # We have sent the client the same.
         elif kind == "event" and message.get("event") == "progressStart":
             asked = self._forwarded.get(message["body"].pop("requestId", 0))
             if asked is not None:

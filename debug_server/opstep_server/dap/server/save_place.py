@@ -13,11 +13,11 @@ from opstep_server.dap.protocol.request_arguments import RequestError
 class SavePlace:
     # Clients come over TCP: they get data, or files below `folder`.
     shared: bool = False
-    # Named by whoever runs the server; empty: none.
+    # Chosen by the server's owner; empty: none.
     folder: str = ""
 
     def path(self, wanted: str, overwrite: bool) -> str:
-        """The file that is to be written; empty: the client gets the data instead."""
+        """The file to write; empty: the client gets the data instead."""
         if not wanted or (self.shared and not self.folder):
             return ""
         if self.shared:
@@ -33,6 +33,6 @@ class SavePlace:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    """Also when links lead elsewhere."""
+    """Whether the path is below the folder once links are resolved."""
     real, top = os.path.realpath(path), os.path.realpath(folder)
     return os.path.commonpath([real, top]) == top and not os.path.islink(path)

@@ -1,8 +1,8 @@
 """The adapter at a socket: each client has its own session.
 
 At an endpoint that has a token, the first message must be `initialize` with that token as
-`opstepToken` among its arguments. Until then nothing is answered and nothing is done: whoever sends
-something else is cut off without a word.
+`opstepToken` among its arguments. Until then nothing is answered and nothing is done: a client that
+sends something else is disconnected without a message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from opstep_server.debugger import Debugger, DebuggerError
 TOKEN_SECONDS = 10.0
 _FLUSH_SECONDS = 1.0
 _PIECE = 1 << 16
-# Who has not said the token yet is not listened to for long.
+# Limits for a client that has not sent the token yet.
 _LOGIN_BYTES = 1 << 16
 
 
@@ -70,7 +70,7 @@ class SocketServer:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def close(self) -> None:
-        """As if all clients had vanished."""
+        """Ends all sessions as if the clients had vanished."""
         if self._server is not None:
             self._server.close()
         for session in list(self._sessions):
@@ -106,7 +106,7 @@ class SocketServer:
                 decoder.limit = MAX_MESSAGE_BYTES
                 await self._serve(reader, writer, decoder, first)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # The client is gone, or we are going.
+            pass  # The client is gone, or we are closing.
         finally:
             self._clients.discard(task)
             writer.close()
@@ -142,7 +142,7 @@ class SocketServer:
         self._sessions.add(session)
         if first is not None:
             session.accept(first)
-            session.feed(b"")  # What came with it.
+            session.feed(b"")  # The rest that came with it.
         pump = asyncio.create_task(_pump(reader, session))
         try:
             await session.serve()
@@ -153,7 +153,7 @@ class SocketServer:
 
 
 async def _one(reader: asyncio.StreamReader, decoder: Decoder) -> Json | BodyError | None:
-    """The first message that comes; None when the client leaves before."""
+    """The first message; None when the client leaves before it."""
     while data := await reader.read(_PIECE):
         for message in decoder.feed(data):
             return message
@@ -168,7 +168,7 @@ async def _pump(reader: asyncio.StreamReader, session: AdapterSession) -> None:
 
 
 def _bind(path: str) -> socket.socket:
-    """A socket that is nobody else's, not even for a moment, in the place of a dead one."""
+    """A socket that only we can open, from the start; replaces a dead one."""
     with contextlib.suppress(OSError):
         if stat.S_ISSOCK(os.stat(path).st_mode):
             os.unlink(path)

@@ -26,7 +26,7 @@ def main() -> int:
 
 
 def _take_stdio() -> tuple[IO[bytes], IO[bytes]]:
-    """Keeps the protocol's streams to itself: a stray print or a child must not get between."""
+    """Takes the protocol's streams away from stray prints and child processes."""
     protocol_in = os.fdopen(os.dup(0), "rb", buffering=0)
     protocol_out = os.fdopen(os.dup(1), "wb", buffering=0)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -61,7 +61,7 @@ async def _serve(protocol_in: IO[bytes], protocol_out: IO[bytes]) -> str | None:
 
 
 def _hand_on(loop: asyncio.AbstractEventLoop, descriptor: int, session: AdapterSession) -> None:
-    """What comes in goes to the session at once: a reading task would be one turn too late."""
+    """Passes input to the session at once: a reading task would be one turn late."""
 
     def readable() -> None:
         try:
@@ -81,7 +81,7 @@ def _hand_on(loop: asyncio.AbstractEventLoop, descriptor: int, session: AdapterS
 
 
 async def _flush(transport: asyncio.WriteTransport) -> None:
-    """All goes out before the process ends, unless the client has stopped reading."""
+    """Sends everything before the process ends, unless the client has stopped reading."""
     unread, waited = transport.get_write_buffer_size(), 0
     while unread and waited < 100:
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""`counts.json`: what became of the records that each tap made, by the executor's own count."""
+"""`counts.json`: how many records of each tap were delivered or lost, as the executor counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from opstep_server.taps.log_files.log_records import printable
 
-# Reasons in the words that people read.
+# The reasons as text for users.
 DROPPED = {
     "queue_full": "queue full",
     "disconnected": "disconnected",
@@ -26,7 +26,7 @@ class TapCount:
     produced: int
     delivered: int
     waiting: int
-    # By reason; only those that there were.
+    # By reason; without zeros.
     dropped: dict[str, int]
 
     def at_least(self, delivered: int) -> TapCount:
@@ -43,15 +43,15 @@ class TapCount:
 class Counts:
     time: str = ""
     taps: dict[str, TapCount] = field(default_factory=dict)
-    # Whose records are counted, as these name them; none when the file does not say that.
+    # The processes whose records are counted; empty when the file does not name them.
     processes: frozenset[str] = frozenset()
-    # Written when the collector ended in order.
+    # The collector wrote it at its regular end.
     last: bool = True
-    # The log has more records than the file knows of; they are counted here.
+    # The log has more records than the file; they are counted here.
     old: bool = False
 
     def with_log(self, records: Mapping[tuple[str, str], int]) -> Counts:
-        """Made right by the log itself, which has so many records of each process and tap."""
+        """The counts corrected by the log's own number of records of each process and tap."""
         if self.last or not self.processes:
             return self
         logged: Counter[str] = Counter()
@@ -77,7 +77,7 @@ class Counts:
 
 
 def counts_of(content: Any) -> Counts:
-    """Of the file's content; what is no count of ours is left out."""
+    """The counts in the file's content; other entries are left out."""
     if not isinstance(content, dict):
         return Counts()
     time, processes = content.get("time", ""), content.get("processes")
@@ -110,7 +110,7 @@ def _whole(value: object) -> int:
 
 
 def age(counts: Counts) -> str:
-    """What one has to know of counts that are older than the log."""
+    """The note on counts that are older than the log."""
     return (
         f"the collector was killed, or still runs: what was dropped since {counts.time} is not "
         "counted yet"

@@ -1,6 +1,6 @@
-"""A follower of files of lines that grow, rotate, are cut off and made again.
+"""A follower of files of lines that grow, rotate, are truncated and made again.
 
-What is there at first can be read from its end backwards, so that the newest is known at once.
+The content at the start can be read backwards, so that the newest lines are known at once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK = 1 << 18
-# No line of ours is longer; one that is comes in pieces, which nobody can read.
+# Our lines are shorter; a longer one comes in pieces that cannot be parsed.
 _LONGEST = 1 << 24
-# The first bytes of a file tell whether it is the one that we know.
+# The first bytes of a file identify it.
 _HEAD = 256
 _TIME = re.compile(rb'"time": ?"([^"]+)"')
 
@@ -24,7 +24,7 @@ _TIME = re.compile(rb'"time": ?"([^"]+)"')
 class _File:
     path: str
     head: bytes
-    # From `start` to `end` was read; both stand at the beginning of a line.
+    # The part from `start` to `end` was read; both are at the beginning of a line.
     start: int
     end: int
     size: int
@@ -32,20 +32,20 @@ class _File:
 
     @property
     def order(self) -> tuple[str, str]:
-        """Of the files of a log, by the time of their first record."""
+        """The key that sorts the files of a log by the time of their first record."""
         found = _TIME.search(self.head)
         return (found[1].decode(errors="replace") if found else "", self.path)
 
 
 class Follower:
     def __init__(self, directory: Path, pattern: str, backwards: bool = False) -> None:
-        """With `backwards` what is there at the first look waits to be read by `older`."""
+        """With `backwards`, the content at the first look is left for `older`."""
         self._directory = directory
         self._pattern = re.compile(pattern)
         self._backwards = backwards
         # By device and inode: a file that is renamed is still the same.
         self._files: dict[tuple[int, int], _File] = {}
-        # One sentence on what could not be read at the last look; "" when all could.
+        # One sentence on the last look's read error, or "".
         self.problem = ""
 
     @property
@@ -66,7 +66,7 @@ class Follower:
         return sum(file.size for file in self._files.values())
 
     def look(self) -> bool:
-        """Whether there is anything new to read."""
+        """Checks the files; returns whether there is anything new to read."""
         self.problem = ""
         found: dict[tuple[int, int], _File] = {}
         for path in self._paths():
@@ -75,7 +75,7 @@ class Follower:
                 identity = status.st_dev, status.st_ino
                 found[identity] = self._state(path, identity, status)
             except FileNotFoundError:
-                continue  # It went away since it was listed.
+                continue  # It was removed after the listing.
             except OSError as error:
                 self.problem = f"cannot read {path}: {error.strerror}"
         self._files = found
@@ -83,7 +83,7 @@ class Follower:
         return any(file.size > file.end for file in found.values())
 
     def newer(self, limit: int = CHUNK) -> list[bytes]:
-        """The next whole lines, up to about so many bytes, of the oldest file that has some."""
+        """The next whole lines, up to about `limit` bytes, of the oldest file that has some."""
         for identity, file in sorted(self._files.items(), key=lambda item: item[1].order):
             if file.size <= file.end:
                 continue
@@ -97,7 +97,7 @@ class Follower:
         return []
 
     def older(self, limit: int = CHUNK) -> list[bytes]:
-        """The lines before those that were read, the newest first; none when all were read."""
+        """The unread lines before those that were read, newest first; empty at the beginning."""
         waiting = [item for item in self._files.items() if item[1].start > 0]
         if not waiting:
             return []
@@ -106,7 +106,7 @@ class Follower:
             first = max(file.start - limit, 0)
             data = self._read(identity, file, first, file.start, limit)
             if len(data) < file.start - first:
-                file.start = 0  # It was cut off, or went away; the next look will tell.
+                file.start = 0  # It was truncated or removed; the next look will show that.
                 return []
             # The first line of the data may have begun before it.
             cut = 0 if first == 0 else data.find(b"\n") + 1
@@ -142,7 +142,7 @@ class Follower:
             if known is None or not _continued(known.head, head):
                 end = _last_line_end(file, status.st_size) if self._backwards else 0
                 known = _File(path, head, end, end, 0, 0)
-        # A sink cuts off again what it could not write as a whole.
+        # A sink truncates again what it could not write as a whole.
         known.start = min(known.start, status.st_size)
         known.end = min(known.end, status.st_size)
         known.path, known.head = path, head
@@ -152,7 +152,7 @@ class Follower:
     def _read(
         self, identity: tuple[int, int], file: _File, first: int, last: int, limit: int
     ) -> bytes:
-        """From `first` on: so many bytes, or more until they have a whole line."""
+        """Reads `limit` bytes from `first` on, or more until they have a whole line."""
         try:
             with open(file.path, "rb", buffering=0) as opened:
                 status = os.fstat(opened.fileno())
@@ -174,12 +174,12 @@ class Follower:
 
 
 def _continued(before: bytes, now: bytes) -> bool:
-    """Whether a file that begins like this can be the one that began like that."""
+    """Whether the file that now has this beginning can be the one known before."""
     return now.startswith(before) or before.startswith(now)
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
-    """So many bytes, fewer at the end of the file."""
+    """Exactly `size` bytes, fewer at the end of the file."""
     parts = []
     while size > 0 and (part := file.read(size)):
         parts.append(part)
@@ -188,7 +188,7 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 
 
 def _last_line_end(file: BinaryIO, size: int) -> int:
-    """Behind the last whole line."""
+    """The position after the last whole line."""
     end = size
     while end > 0:
         first = max(end - CHUNK, 0)
@@ -201,7 +201,7 @@ def _last_line_end(file: BinaryIO, size: int) -> int:
 
 
 def read_once(path: Path) -> bytes | None:
-    """The whole of a small file; None when there is none."""
+    """The content of a small file; None when there is no such file."""
     with contextlib.suppress(OSError):
         return path.read_bytes()
     return None

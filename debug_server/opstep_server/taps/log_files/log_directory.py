@@ -1,4 +1,4 @@
-"""The check that a directory is one that taps log to."""
+"""The check that a directory holds a tap log."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from opstep_server.taps.log_files import log_records
 
 
 class DirectoryError(Exception):
-    """One sentence for people."""
+    """One sentence for the user."""
 
 
 def parquet_files(directory: Path, names: list[str]) -> Path | None:
-    """Where a sink put them, if one did: below `parquet`, or right there."""
+    """The folder with Parquet files, if there are any: `parquet`, or the directory itself."""
     if "parquet" in names:
         return directory / "parquet"
     return directory if any(name.startswith("tap=") for name in names) else None
 
 
 def check(directory: Path, parquet: bool = False) -> None:
-    """Raises when nothing can be read there; `parquet` says that its files will do."""
+    """Raises when nothing can be read there; with `parquet`, Parquet files are enough."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def check(directory: Path, parquet: bool = False) -> None:
         if parquet:
             return
         raise DirectoryError(
-            f"{directory} has only Parquet files, which are no live table: "
+            f"{directory} has only Parquet files, which cannot be shown live: "
             "'opstep log report' reads them"
         )
     raise DirectoryError(

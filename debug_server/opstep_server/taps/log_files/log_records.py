@@ -11,12 +11,12 @@ from opstep_server.taps.records import STATISTICS, Histogram
 
 RECORDS = r"records-.*\.jsonl"
 SOURCES = r"sources\.jsonl"
-# What a record has that can be drawn, in this order; `value` is of taps on an expression.
+# The numbers of a record that can be drawn, in this order; `value` is of taps on an expression.
 NUMBERS = ("step", *STATISTICS, "value")
 
 
 class Key(NamedTuple):
-    """What tells a source from others: programs that are clones have ops of the same names."""
+    """The identity of a source: programs that are clones have ops of the same names."""
 
     process: str
     tap: str
@@ -26,11 +26,11 @@ class Key(NamedTuple):
 
 
 class Unreadable(ValueError):
-    """It is no line of ours."""
+    """The line is not one of a tap log."""
 
 
 def numbers_of(fields: Mapping[str, Any]) -> tuple[float, ...]:
-    """A record's, in the order of NUMBERS: NaN for none, `count` 0 without statistics."""
+    """A record's numbers in the order of NUMBERS: NaN for none, `count` 0 without statistics."""
     get = fields.get
     try:
         if get("count"):
@@ -70,7 +70,7 @@ def key_of(fields: Mapping[str, Any]) -> Key:
 
 
 def printable(text: object) -> str:
-    """Names come from anywhere: nothing in them may reach a terminal as a command."""
+    """The text without control characters, which a terminal could take as commands."""
     if not isinstance(text, str):
         text = str(text)
     if text.isprintable():
@@ -80,7 +80,7 @@ def printable(text: object) -> str:
 
 
 def histogram(fields: Mapping[str, Any]) -> Histogram | None:
-    """The record's, if it has one that makes sense."""
+    """The record's histogram, if it has a valid one."""
     bins = fields.get("histogram")
     if not isinstance(bins, dict):
         return None
@@ -94,5 +94,5 @@ def histogram(fields: Mapping[str, Any]) -> Histogram | None:
 
 
 def _special(text: object) -> float:
-    """Numbers that JSON has not; other text is no number."""
+    """A number that JSON lacks; NaN for other text."""
     return float(text) if text in ("NaN", "Infinity", "-Infinity") else math.nan

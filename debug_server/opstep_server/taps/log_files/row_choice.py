@@ -11,13 +11,13 @@ from opstep_server.taps.log_files.tap_log import Row
 
 
 def chosen(rows: Iterable[Row], text: str) -> list[Row]:
-    """Those that have all the words somewhere in their names; `*` and `?` stand for letters."""
+    """The rows with all words somewhere in their names; `*` and `?` are wildcards."""
     patterns = [f"*{word.replace('[', '[[]')}*" for word in text.lower().split()]
     return [row for row in rows if all(fnmatch.fnmatchcase(row.names, each) for each in patterns)]
 
 
 def ordered(rows: list[Row], order: str, statistic: str) -> list[Row]:
-    """By name, or what has most of it first."""
+    """Sorts by name, or by a number with the largest first."""
     by_name = sorted(rows, key=lambda row: row.by_name)
     if order == "name":
         return by_name
@@ -25,7 +25,7 @@ def ordered(rows: list[Row], order: str, statistic: str) -> list[Row]:
 
 
 def _most(value: float) -> float:
-    """What is no number comes last."""
+    """A sort key with NaN as the smallest number."""
     return -math.inf if math.isnan(value) else value
 
 

@@ -18,11 +18,11 @@ from opstep_server.taps.log_files.counts import Counts, counts_of
 from opstep_server.taps.log_files.file_follower import Follower, read_once
 from opstep_server.taps.log_files.log_records import NUMBERS, Key, Unreadable
 
-# Records of each source that are kept to be drawn.
+# Records of each source that are kept for drawing.
 KEPT = 200
-# Sources with kept records; of others, those longest without a new one, only the last is known.
+# Sources with kept records; of the others, the longest inactive, only the last record is known.
 _DRAWN = 4000
-# Rows: with more of them than anybody can look at, new ones are only counted.
+# Rows: more than a user can look at; further ones are only counted.
 _ROWS = 50_000
 
 
@@ -40,7 +40,7 @@ class Series:
         self._count = min(self._count + 1, KEPT)
 
     def prepend(self, numbers: tuple[float, ...]) -> None:
-        """One that is older than all; as long as there is room."""
+        """Adds numbers that are older than all, while there is room."""
         if self._count < KEPT:
             self._count += 1
             self._ring[(self._next - self._count) % KEPT] = numbers
@@ -59,7 +59,7 @@ class Series:
 class Row:
     key: Key
     type: str
-    # Of sources.jsonl: what is the same for all its records.
+    # Of sources.jsonl: the fields common to all its records.
     about: dict[str, Any] = field(default_factory=dict)
     records: int = 0
     # Those with a NaN or an Inf.
@@ -73,15 +73,15 @@ class Row:
 
     def __post_init__(self) -> None:
         process, tap, program, op, variable = self.key
-        # What is searched in.
+        # The text for searches.
         self.names = "\n".join((*self.key, self.type)).lower()
-        # `fc_2` stands before `fc_10`.
+        # `fc_2` comes before `fc_10`.
         parts = re.split(r"(\d+)", op)
         numbered = tuple((len(part), part) if at % 2 else part for at, part in enumerate(parts))
         self.by_name = tap, program, numbered, variable, process
 
     def number(self, name: str) -> float:
-        """Of the newest record; NaN when there is none."""
+        """A number of the newest record; NaN when there is none."""
         return self.last[NUMBERS.index(name)] if self.last else float("nan")
 
     @property
@@ -90,7 +90,7 @@ class Row:
         return bool(self.last) and self.number("count") > 0
 
     def drawn(self, statistic: str) -> npt.NDArray[np.float64]:
-        """The statistic over the last records that have it; of an expression its value."""
+        """The statistic in the last records that have it; for an expression its value."""
         if self.series is None:
             return np.empty(0)
         count = self.series.column("count")
@@ -102,31 +102,31 @@ class Row:
         return values[measured]
 
     def fields(self) -> dict[str, Any]:
-        """All that the newest record has."""
+        """All fields of the newest record."""
         return log_records.load(self.line) if self.line else {}
 
 
 class TapLog:
-    """Follows a directory. No thread: whoever looks at it calls `read` when there is time."""
+    """Follows a directory. No thread: the viewer calls `read` when there is time."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.rows: dict[Key, Row] = {}
         self.records = 0
-        # Lines that are none of ours.
+        # Lines that are not of a tap log.
         self.unreadable = 0
         # Sources for which there was no room.
         self.left_out: set[Key] = set()
-        # As in the file, and by process and tap what the log itself has.
+        # As in the file, and by process and tap the log's own numbers.
         self._counts = Counts()
         self._logged: Counter[tuple[str, str]] = Counter()
-        # All that is there was read.
+        # Everything was read.
         self.done = False
         self._counts_text: bytes | None = None
         self._records = Follower(directory, log_records.RECORDS, backwards=True)
         self._sources = Follower(directory, log_records.SOURCES)
         self._with_series = 0
-        # By names as lines have them, which is quicker.
+        # By the raw names of lines, which is quicker.
         self._known: dict[tuple[Any, ...], Row] = {}
 
     @property
@@ -147,7 +147,7 @@ class TapLog:
         return 1.0 - self._records.waiting / size if size else 1.0
 
     def read(self, seconds: float) -> bool:
-        """What is new, then what is older, for about so long; whether anything changed."""
+        """Reads new, then older lines, for about that time; returns whether anything changed."""
         until = time.monotonic() + seconds
         before = self.records, self.unreadable, len(self.rows), self.problem, self.files
         changed = self._read_counts()
@@ -186,7 +186,7 @@ class TapLog:
                 return
 
     def _read_newer(self, until: float) -> bool:
-        """Whether that was all; so does the next."""
+        """Returns whether all new lines were read; `_read_older` likewise for old ones."""
         while lines := self._records.newer():
             for line in lines:
                 self._take(line, newest=True)
@@ -220,10 +220,10 @@ class TapLog:
             get = fields.get
             names = tuple([get(name) for name in _NAMES])
             row = self._known.get(names)
-            # Of most that are older only the count is of interest.
+            # Of most older records only the count matters.
             kept = newest or row is None or (row.series is not None and not row.series.full)
             numbers = log_records.numbers_of(fields) if kept else ()
-        except (Unreadable, TypeError):  # Or a name that is a list.
+        except (Unreadable, TypeError):  # TypeError: a name is a list.
             self.unreadable += 1
             return
         if row is None:

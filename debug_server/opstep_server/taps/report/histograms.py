@@ -32,7 +32,7 @@ class Map:
 
     low: float
     high: float
-    # Of the first and the last column.
+    # The steps of the first and the last column.
     steps: tuple[float, float]
     counts: Bins
 
@@ -59,11 +59,11 @@ class Histograms:
         self._columns.append(column)
 
     def merged(self, most: int) -> bool:
-        """Whether a column of such a map stands for several records."""
+        """Whether a column of a map with at most `most` columns holds several records."""
         return self._each > 1 or len(self._columns) > most
 
     def size(self, most: int) -> int:
-        """Bins of such a map."""
+        """The number of bins of a map with at most `most` columns."""
         return min(len(self._columns), most) * _BINS
 
     def map(self, most: int) -> Map:
@@ -77,8 +77,8 @@ class Histograms:
 def rebinned(
     counts: Bins, low: float, high: float, new_low: float, new_high: float, bins: int
 ) -> Bins:
-    """As if all elements of a bin lay evenly in it; none is lost."""
-    # Of one value, or of a span too small or too large to be divided.
+    """The counts in other bins, as if the elements of a bin were spread evenly; none is lost."""
+    # One value, or a span too small or too large to divide.
     span = new_high / 2 - new_low / 2
     wide = low < high and math.isfinite(2 * span) and span / bins > np.spacing(abs(new_high))
     if not wide:

@@ -22,7 +22,7 @@ class LogReader:
         self._directory = directory
         self.files = 0
         self.unreadable = 0
-        # One sentence on what could not be read; "" when all could.
+        # One sentence on a read error, or "".
         self.problem = ""
 
     def sources(self) -> Iterator[dict[str, Any]]:
@@ -60,7 +60,7 @@ class LogReader:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # Names begin with the time.
+        # File names begin with the time.
         for path in sorted(folder.rglob("*.parquet"), key=lambda path: path.name):
             try:
                 with pq.ParquetFile(path) as file:

@@ -1,5 +1,5 @@
-// The page around the plots: what is known of the log, search, order, keys. Names come from
-// anywhere: they reach the page as text only, never as markup.
+// The page around the plots: facts about the log, search, order, keys. Names are not trusted: they
+// reach the page only as text, never as markup.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 dataBegin = DATA.begin;
@@ -71,7 +71,7 @@ class Card {
     return state.time ? this.points.time : this.points.step;
   }
 
-  // Canvases exist only while they can be seen.
+  // Canvases exist only while they are visible.
   open() {
     if (this.points) return;
     this.points = unpack(this.source);
@@ -155,7 +155,7 @@ class Card {
   }
 }
 
-// ---- what is shown -----------------------------------------------------------------------------
+// ---- filter and order --------------------------------------------------------------------------
 
 const compare = new Intl.Collator("en", { numeric: true }).compare;
 const byName = (a, b) => compare(a.source.op, b.source.op) || compare(a.words, b.words);
@@ -231,7 +231,7 @@ function header() {
     made.append(countsTable());
     if (DATA.counts.time) made.append(make("p", { className: "faint", textContent: `Counts of the processes at ${DATA.counts.time}.` }));
   } else {
-    made.append(make("p", { className: "faint", textContent: "There is no counts.json: how many records were dropped is not known." }));
+    made.append(make("p", { className: "faint", textContent: "There is no counts.json: the number of dropped records is unknown." }));
   }
   const keys = [["/", "search"], ["Esc", "all again"], ["j k", "next, previous"], ["← →", "point by point"],
     ["Enter", "larger"], ["x", "step or time"], ["l", "logarithmic"], ["t", "theme"]];

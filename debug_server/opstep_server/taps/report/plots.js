@@ -1,5 +1,5 @@
 "use strict";
-// Numbers of one source, and how they are drawn on a canvas.
+// Numbers of one source, and their drawing on a canvas.
 
 const WORDS = { NaN: NaN, Inf: Infinity, "-Inf": -Infinity };
 
@@ -140,7 +140,7 @@ class Area {
       const y = this.y(value);
       if (drawing) context.lineTo(x, y);
       else context.moveTo(x, y);
-      // A point between gaps would not be seen.
+      // A point between gaps would be invisible.
       if (!drawing && !Number.isFinite(ys[i + 1])) context.fillRect(x - 1.5, y - 1.5, 3, 3);
       drawing = true;
     });
@@ -168,7 +168,7 @@ class Area {
     }
   }
 
-  // Where something is, however little of it.
+  // A mark at each flagged point.
   ticks(xs, flags, colour, whole) {
     this.context.fillStyle = colour;
     flags.forEach((flag, i) => {
@@ -184,7 +184,7 @@ class Area {
   }
 }
 
-// To what can be told apart on an axis of that span.
+// Rounds to what is distinguishable on an axis of that span.
 function rounded(value, span) {
   const unit = 10 ** (Math.floor(Math.log10(span)) - 2);
   if (!(unit > 0) || !Number.isFinite(value / unit)) return Number(value.toPrecision(4));
@@ -197,7 +197,7 @@ function clock(seconds) {
   return new Date(1000 * (dataBegin + seconds)).toISOString().slice(11, 19);
 }
 
-// Each draws on a canvas and returns the area, or nothing when there is nothing to draw.
+// Each function draws on a canvas and returns the area, or nothing when there is nothing to draw.
 const DRAW = {
   mean(canvas, points, xs, colours, options) {
     const [low, high] = ends([points.min, points.max, points.mean]);
@@ -235,7 +235,7 @@ function drawHeat(canvas, heat, colours) {
   const steps = heat.steps.map(asNumber);
   const area = new Area(canvas, colours, steps, asNumber(heat.low), asNumber(heat.high), {});
   const shades = bytesOf(heat.data);
-  // Drawn cell by pixel, then stretched: no seams.
+  // Drawn with one pixel for each cell, then stretched, to avoid seams.
   const small = document.createElement("canvas");
   [small.width, small.height] = [heat.n, heat.bins];
   const context = small.getContext("2d");

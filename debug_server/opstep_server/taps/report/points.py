@@ -1,7 +1,7 @@
-"""The numbers of a source over time, in a bounded number of points: neighbours become one.
+"""The numbers of a source over time, in a bounded number of points: neighbours are merged.
 
-Of what becomes one the smallest `min` and the largest `max`, `std` and `l2` survive; `mean` is the
-mean of the records' means, and counts are added up.
+Merged points keep the smallest `min` and the largest `max`, `std` and `l2`; `mean` is the mean of
+the records' means, and counts are added up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SUMS = ("records", "count", "nan", "inf", "zeros")
 _LARGEST = ("max", "std", "l2")
 
 
-# Records are merged so many at a time, which is quicker than one by one.
+# Records that are merged at a time, which is quicker than one by one.
 _TAIL = 64
 
 
@@ -28,10 +28,10 @@ class Points:
     def __init__(self) -> None:
         self._values = np.empty((16, len(NAMES)))
         self._count = 0
-        # Records that are no points yet.
+        # Records that are not points yet.
         self._tail = np.empty((_TAIL, len(NAMES)))
         self._waiting = 0
-        # Records in each point, but the last may have fewer.
+        # Records in each point; the last may have fewer.
         self._each = 1
 
     def __len__(self) -> int:
@@ -39,18 +39,18 @@ class Points:
 
     @property
     def merged(self) -> bool:
-        """Some point stands for several records."""
+        """Whether some point stands for several records."""
         return self._each > 1
 
     def append(self, values: tuple[float, ...], most: int) -> None:
-        """Of one record, in the order of NAMES; about so many points are kept."""
+        """Adds one record, in the order of NAMES; keeps about `most` points."""
         self._tail[self._waiting] = values
         self._waiting += 1
         if self._waiting == _TAIL:
             self._flush(most)
 
     def columns(self, count: int) -> Mapping[str, Column]:
-        """By name, in at most so many points."""
+        """The columns by name, in at most `count` points."""
         values = np.concatenate([self._values[: self._count], self._tail[: self._waiting]])
         if len(values) > count:
             values = _merged(values, np.arange(count) * len(values) // count)
@@ -84,7 +84,7 @@ _RECORDS = NAMES.index("records")
 
 
 def _merged(values: Column, starts: npt.NDArray[np.int64]) -> Column:
-    """Rows from each start to the next as one."""
+    """Merges the rows from each start to the next."""
     ends = np.append(starts[1:], len(values)) - 1
     merged: Column = values[ends]
     for at, name in enumerate(NAMES):
@@ -101,7 +101,7 @@ def _merged(values: Column, starts: npt.NDArray[np.int64]) -> Column:
 
 
 def _mean(means: Column, records: Column, starts: npt.NDArray[np.int64]) -> Column:
-    """Of those that are numbers."""
+    """The mean of the means that are numbers."""
     weights = np.where(np.isfinite(means), records, 0.0)
     total = np.add.reduceat(np.where(weights > 0, means * weights, 0.0), starts)
     weight = np.add.reduceat(weights, starts)

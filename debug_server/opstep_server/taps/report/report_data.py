@@ -1,4 +1,4 @@
-"""The data of a report's page, gathered while the log's records are read."""
+"""The data of a report's page, collected while the log's records are read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from opstep_server.taps.report.histograms import Histograms
 from opstep_server.taps.report.log_reader import LogReader
 from opstep_server.taps.report.points import Points
 
-# Points of one source, and of all of them, that are kept while reading.
+# The points that are kept while reading, for one source and for all.
 _POINTS = 512
 _ALL = 500_000
 _FEWEST = 16
-# Sources whose histograms are kept, in the order of their first one.
+# Sources with kept histograms, in the order of their first histogram.
 MAPS = 4000
 # Sources on the page: those with the most records.
 SOURCES = 10_000
@@ -41,9 +41,9 @@ class Source:
     # Of all records.
     low: float = math.inf
     high: float = -math.inf
-    # The points are values of an expression.
+    # Whether the points are values of an expression.
     values: bool = False
-    # The last sentence that a record has in place of a value, and how many have one.
+    # The last error that a record has instead of a value, and the number of such records.
     error: str = ""
     errors: int = 0
 
@@ -59,18 +59,18 @@ class ReportData:
     problem: str = ""
     # Sources with histograms.
     maps: int = 0
-    # Seconds since 1970, of the first and the last record; equal when there are none.
+    # Times of the first and the last record in seconds since 1970; equal without records.
     begin: float = math.inf
     end: float = -math.inf
 
 
 def collect(directory: Path, progress: Callable[[int], None] = lambda count: None) -> ReportData:
-    """Reads all; `progress` is told how many records were read so far."""
+    """Reads all records; calls `progress` with the number read so far."""
     found = ReportData(directory)
     reading = LogReader(directory)
     abouts = {log_records.key_of(fields): fields for fields in reading.sources()}
     wrong = 0
-    # Before the records: it cannot know of more than they are.
+    # Read before the records, so that it counts no more than they are.
     text = read_once(directory / "counts.json")
     counts, logged = Counts(), Counter[tuple[str, str]]()
     if text is not None:
@@ -136,7 +136,7 @@ def _take(found: ReportData, fields: dict[str, Any], abouts: dict[Key, dict[str,
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """What the record says of its source."""
+    """The record's fields about its source."""
     return {
         name: fields[name] for name in ("type", "file", "line", "dtype", "dims") if name in fields
     }

@@ -1,4 +1,4 @@
-"""The page itself: the data as JSON, and what draws it, in one file that needs no network."""
+"""The report's page: the data as JSON and the scripts that draw it, in one file without network."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from opstep_server.taps.report.histograms import Histograms
 from opstep_server.taps.report.points import Column
 from opstep_server.taps.report.report_data import MAPS, SOURCES, ReportData, Source
 
-# The page is not larger than 5 MB: this is what is left for the data.
+# The bytes for data in a page of at most 5 MB.
 BUDGET = 4_800_000
 _POINTS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4)
 _COLUMNS = (64, 48, 32, 24, 16, 8, 4, 0)
-# What is drawn, beside step and time.
+# The columns that are drawn, beside step and time.
 _DRAWN = ("mean", "min", "max", "std", "l2", "count", "nan", "inf", "zeros")
 
 _PAGE = """\
@@ -40,7 +40,7 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<noscript>A script of the page draws its plots: your browser does not run it.</noscript>
+<noscript>The page's script draws the plots, but your browser does not run it.</noscript>
 <script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>
@@ -71,7 +71,7 @@ def page(found: ReportData, made: datetime) -> str:
 
 
 def _safe(text: str) -> str:
-    """Only what looks like markup could end a script element; lone surrogates are no UTF-8."""
+    """Escapes `<`, which could end a script element, and lone surrogates, which UTF-8 lacks."""
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
 
@@ -139,16 +139,16 @@ def _notes(found: ReportData, sources: list[Source], count: int, columns: int) -
 
 
 def _fitting(sources: list[Source], begin: float) -> tuple[int, list[dict[str, Any]], int]:
-    """As many points, with the lines of each source, and columns as the page has room for."""
+    """The most points, with each source's lines, and the most columns that fit on the page."""
     room = BUDGET - sum(len(json.dumps(_head(source))) for source in sources)
     kept = [source.histograms for source in sources if source.histograms is not None]
     for columns in _COLUMNS:
-        # As base64, with what stands around it.
+        # As base64, with the text around it.
         used = sum(each.size(columns) * 4 // 3 + 100 for each in kept) if columns else 0
         if used <= room * 2 // 5:
             break
     for count in _POINTS:
-        # A few tell which are worth trying.
+        # A sample shows which numbers are worth trying.
         few = sources[:: max(len(sources) // 50, 1)]
         about = len(_packed(few, count, begin)) * len(sources) / len(few)
         if about > 1.1 * (room - used) and count != _POINTS[-1]:
@@ -205,7 +205,7 @@ def _column(values: Column) -> Any:
     """One number if all are the same, two if they grow evenly, otherwise packed."""
     with np.errstate(over="ignore"):
         small = values.astype(np.float32)
-    # Rounding must not make anything finite infinite.
+    # Rounding must not make a finite number infinite.
     edge = np.finfo(np.float32).max
     small = np.where(np.isinf(small) & np.isfinite(values), np.copysign(edge, small), small)
     if (small == small[0]).all() or np.isnan(small).all():
@@ -217,7 +217,7 @@ def _column(values: Column) -> Any:
 
 
 def number(value: float) -> float | int | str | None:
-    """As JSON has it; page.js reads the words."""
+    """A number for JSON; page.js reads the words."""
     if math.isfinite(value):
         value = float(value)
         return int(value) if value.is_integer() and abs(value) < 1e15 else value
@@ -237,7 +237,7 @@ def _map(histograms: Histograms | None, columns: int) -> dict[str, Any] | None:
 
 
 def _shades(counts: Column) -> npt.NDArray[np.uint8]:
-    """From 0 to 255, by each column's largest; what is there is never 0."""
+    """From 0 to 255, relative to each column's largest; only an empty bin is 0."""
     largest = np.maximum(counts.max(axis=1, keepdims=True), 1e-300)
     shades: Column = np.ceil(255 * np.sqrt(counts / largest))
     return np.clip(shades, 0, 255).astype(np.uint8)

@@ -15,7 +15,7 @@ from opstep_server.taps.report.report_page import page
 
 
 def write(directory: Path, path: Path, progress: Callable[[int], None]) -> str:
-    """Puts the page there, whole or not at all; the result says what is on it."""
+    """Writes the page, whole or not at all; returns a line on its contents."""
     found = collect(directory, progress)
     if not found.records:
         raise DirectoryError(

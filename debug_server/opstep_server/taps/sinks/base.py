@@ -1,4 +1,4 @@
-"""What every sink is: opened, written to in batches and closed on a thread of its own."""
+"""The base class of sinks: opened, written to in batches and closed on one thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opstep_server.taps.records import Batch
 
 
 class SinkError(Exception):
-    """One sentence for people. What was written when it was raised counts as lost."""
+    """One sentence for the user. The batch that was being written counts as lost."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Sink(ABC):
 
     kind: ClassVar[str]
     doc: ClassVar[str]
-    # The extra of the package that it needs ("opstep-server[parquet]"), and the module that must
-    # be there.
+    # The package extra that it needs ("opstep-server[parquet]"), and the module that must be
+    # installed.
     extra: ClassVar[str] = ""
     module: ClassVar[str] = ""
     keys: ClassVar[tuple[Key, ...]] = ()
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        """`path` is that of the settings, made absolute; settings are checked and complete."""
+        """`path` comes from the settings, made absolute; settings are checked and complete."""
         self.path = path
         self.settings = settings
 
@@ -53,7 +53,7 @@ class Sink(ABC):
     def write(self, batch: Batch) -> None: ...
 
     def flush(self) -> None:  # noqa: B027
-        """Called soon after `write`, the longer it takes the less often; at least once a second."""
+        """Called soon after `write`; less often when it is slow."""
 
     def close(self) -> None:  # noqa: B027
         """Never raises because of an earlier failure; may be called without `open`."""

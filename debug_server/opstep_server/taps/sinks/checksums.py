@@ -1,7 +1,7 @@
 """CRC-32C of many messages at once.
 
-They are cut into pieces of the same size. All pieces go side by side, a byte of each at a time, as
-if each were alone; the checksum is linear, so that pieces can be put together afterwards.
+They are cut into pieces of the same size. All pieces are processed in parallel, one byte of each at
+a time; the checksum is linear, so that the results can be combined afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _through(state: Sums, steps: npt.NDArray[np.uint8]) -> Sums:
 
 
 def _starts() -> Sums:
-    """From what state so many zeros lead to the one that a message begins with."""
+    """By number of zeros, the state from which they lead to the start of a message."""
     plain = _TABLE.tolist()
     by_top = {entry >> 24: index for index, entry in enumerate(plain)}
     states = [0xFFFFFFFF]
@@ -46,7 +46,7 @@ def _starts() -> Sums:
 
 
 def _shifts() -> list[list[int]]:
-    """Where a piece of zeros leads, for each byte of a state; the whole is the sum of them."""
+    """The effect of a piece of zeros on each byte of a state; the sum is the whole effect."""
     zeros = np.zeros((_PIECE, 1), np.uint8)
     bytes_ = np.arange(256, dtype=np.uint32)
     return [_through(bytes_ << np.uint32(place), zeros).tolist() for place in (0, 8, 16, 24)]
@@ -58,7 +58,7 @@ _SHIFT = _shifts()
 
 def crc32c(messages: list[bytes]) -> Sums:
     counts = [max(1, -(-len(message) // _PIECE)) for message in messages]
-    # Zeros are put before a message, where they can be allowed for.
+    # Messages are padded with zeros in front, which the start state makes up for.
     both = list(zip(messages, counts, strict=True))
     padded = b"".join(message.rjust(count * _PIECE, b"\0") for message, count in both)
     steps = np.frombuffer(padded, np.uint8).reshape(-1, _PIECE).T.copy()
@@ -78,7 +78,7 @@ def crc32c(messages: list[bytes]) -> Sums:
 
 
 def masked(messages: list[bytes]) -> Sums:
-    """As records of event files have them."""
+    """The masked checksums of event files."""
     sums = crc32c(messages)
     turned: Sums = (sums >> np.uint32(15)) | (sums << np.uint32(17))
     turned += np.uint32(0xA282EAD8)

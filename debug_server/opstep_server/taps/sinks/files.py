@@ -1,4 +1,4 @@
-"""Files that sinks write: readers find whole records and whole files only."""
+"""Files that sinks write, so that readers find only whole records and whole files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import BinaryIO
 
 from opstep_server.taps.sinks.base import SinkError
 
-# A name has room for 255 bytes; some is left for what is put around it.
+# A name has at most 255 bytes; the rest is for a prefix and suffix.
 _LONGEST = 150
 _LONGEST_LINE = 1 << 20
 _UNFINISHED = ".unfinished-"
 
 
 def safe_name(text: str) -> str:
-    """A file name, another one for every text; letters, digits and `_.-~` stand for themselves."""
+    """A file name, unique for every text; letters, digits and `_.-~` stay as they are."""
     name = urllib.parse.quote(text, safe="", errors="surrogatepass")
     if name.startswith("."):
         name = "%2E" + name[1:]
@@ -32,9 +32,9 @@ def safe_name(text: str) -> str:
 
 
 class Appended:
-    """A file that grows by whole pieces: what does not fit is cut off again.
+    """A file that grows by whole pieces: an incomplete piece is cut off again.
 
-    `keep` says that what is in it now counts as written; `undo` goes back to there.
+    `keep` marks the present content as written; `undo` goes back to that mark.
     """
 
     def __init__(self, path: Path, new: bool = False) -> None:
@@ -47,7 +47,7 @@ class Appended:
         self._begin = self._kept = self.size
 
     def begin(self, data: bytes) -> None:
-        """With what a new file starts; if nothing follows, `close` removes it."""
+        """Writes the header of a new file; if nothing follows, `close` removes the file."""
         self.append(data)
         self._begin = self._kept = self.size
 
@@ -71,7 +71,7 @@ class Appended:
         self._cut(self._kept)
 
     def cut_line(self) -> None:
-        """A last line that has no end is what a crash of the machine left of it."""
+        """Cuts off an incomplete last line, which a crash of the machine may leave."""
         with self.path.open("rb") as opened:
             start = max(0, self.size - _LONGEST_LINE)
             opened.seek(start)
@@ -80,7 +80,7 @@ class Appended:
             self._cut(start + last.rfind(b"\n") + 1)
 
     def check(self) -> None:
-        """Writing to a file that nobody can find any more would succeed for ever."""
+        """Raises when the file was removed: writing to it would succeed unseen."""
         if os.fstat(self._file).st_nlink == 0:
             raise SinkError(f"{self.path} was removed while it was being written")
 
@@ -102,7 +102,7 @@ class Appended:
 
 @contextlib.contextmanager
 def whole(path: Path, scratch: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name when all of it is written, or not at all.
+    """A file that appears under its name only when it is complete.
 
     Until then it is in `scratch`, a folder of the same file system, under a name that readers skip.
     """
@@ -123,7 +123,7 @@ def whole(path: Path, scratch: Path) -> Iterator[BinaryIO]:
 
 
 def sweep(scratch: Path) -> None:
-    """Removes what processes that are gone left unfinished there."""
+    """Removes unfinished files of processes that are gone."""
     for path in scratch.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError), path.open("rb") as opened:
             if lock(opened.fileno()):
@@ -131,7 +131,7 @@ def sweep(scratch: Path) -> None:
 
 
 def lock(file: int) -> bool:
-    """For as long as the file is open; False when another process has it."""
+    """Locks the file while it is open; False when another process has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

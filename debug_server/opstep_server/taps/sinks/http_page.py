@@ -12,7 +12,7 @@ from collections.abc import Callable
 from opstep_server.access import Address
 from opstep_server.taps.sinks.base import SinkError
 
-# Whoever is slower, larger or one too many is sent away.
+# Limits; a client beyond them is disconnected.
 _SECONDS = 10.0
 _REQUEST = 16 << 10
 _CLIENTS = 32
@@ -91,25 +91,25 @@ class HttpPage:
         writer.transport.set_write_buffer_limits(high=0)
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + (b"" if head else body))
         await writer.drain()
-        # Who is cut off with unread bytes under way may lose the answer.
+        # A client that is disconnected with unread bytes may lose the answer.
         writer.write_eof()
         await reader.read(_REQUEST)
 
     async def _page(self, line: bytes) -> tuple[str, str, bytes]:
         words = line.decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return "400 Bad Request", _PLAIN, b"this is no HTTP request\n"
+            return "400 Bad Request", _PLAIN, b"this is not an HTTP request\n"
         if words[0] not in ("GET", "HEAD"):
             return "405 Method Not Allowed", _PLAIN, b"this page can only be read\n"
         if words[1].partition("?")[0] != self._path:
             return "404 Not Found", _PLAIN, f"the page is {self._path}\n".encode()
         asked = time.monotonic()
         async with self._turn:
-            # One that was made meanwhile will do, so that many clients wait no longer than one.
+            # A page made meanwhile will do, so that many clients wait no longer than one.
             if self._made < asked:
                 self._made = time.monotonic()
                 self._body = self._render()
-                # Clients without end have half of a thread at most.
+                # Many clients use at most half of a thread.
                 await asyncio.sleep(time.monotonic() - self._made)
             return "200 OK", self._kind, self._body
 

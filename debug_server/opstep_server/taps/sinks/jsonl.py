@@ -21,7 +21,7 @@ _STATISTICS = ", ".join(f'"{name}": %{"s" if name in _FLOATS else "d"}' for name
 _WITH = f'{{"time": "%s+00:00", %s"step": %d, "iteration": %d, "thread": %d, {_STATISTICS}%s%s}}\n'
 _MAX_PENDING = 1 << 20
 _MAX_KEPT = 100_000
-# Of sources.jsonl that earlier runs wrote: what stands before that may be told again.
+# Bytes that are read of a sources.jsonl from earlier runs; older sources may be repeated.
 _MAX_READ = 16 << 20
 _WITHOUT = '{"time": "%s+00:00", %s"step": %d, "iteration": %d, "thread": %d%s%s}\n'
 
@@ -32,23 +32,23 @@ class JsonlSink(Sink):
         'a line of JSON for each record, in files `records-NNNN.jsonl`, or on stdout with path "-"'
     )
     keys = (
-        Key("rotate_bytes", bytes, 64_000_000, "a file that is larger is followed by a new one"),
-        Key("keep", int, 0, "so many files are kept, older ones removed; 0 keeps all"),
+        Key("rotate_bytes", bytes, 64_000_000, "the size from which a new file begins"),
+        Key("keep", int, 0, "how many files to keep, older ones are removed; 0 keeps all"),
     )
 
     def __init__(self, path: Path, settings: dict[str, object]) -> None:
         super().__init__(path, settings)
         self._file = -1
         self._to_stdout = str(path) == "-"
-        # Of the file, also while it is closed; "": the next record begins a new one.
+        # The file's name, also while it is closed; "": the next record begins a new file.
         self._name = ""
-        # Bytes of the file, how many of them are of flushed batches, and what is not in it yet.
+        # Bytes of the file, bytes of flushed batches, and lines that are not written yet.
         self._size = 0
         self._good = 0
         self._pending: list[bytes] = []
         self._formatter = Formatter()
-        # Hashes of the lines of sources.jsonl, the number of the last one, and which sources need
-        # not be looked up. A source that was forgotten is told again.
+        # Hashes of the lines of sources.jsonl, the number of the last line, and sources that are
+        # known to be there. A forgotten source is written again.
         self._sources: set[int] = set()
         self._number = 0
         self._seen: dict[int, Source] = {}
@@ -88,7 +88,7 @@ class JsonlSink(Sink):
         self._pending = []
         if self._file >= 0:
             if self._size > self._good and not self._to_stdout:
-                # They count as lost: no half of a line stays.
+                # They count as lost: no partial line stays.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file, self._good)
                 if not self._good and self._is_there():
@@ -114,7 +114,7 @@ class JsonlSink(Sink):
         return limit
 
     def _go_on(self) -> None:
-        """With the file of before a failure, while it has room and nobody else touched it."""
+        """Opens the file from before a failure, if it has room and nobody else touched it."""
         if self._name and 0 < self._good < self._limit:
             with contextlib.suppress(OSError):
                 file = os.open(self._name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -134,7 +134,7 @@ class JsonlSink(Sink):
         return sorted(glob.glob(f"{glob.escape(str(self.path))}/records-*.jsonl"))
 
     def _begin(self) -> None:
-        """The next file; never one that is there already."""
+        """Begins the next file; never an existing one."""
         numbers = (name.rpartition("-")[2].removesuffix(".jsonl") for name in self._files())
         number = max((int(one) for one in numbers if one.isdecimal()), default=0)
         while self._file < 0:
@@ -146,7 +146,7 @@ class JsonlSink(Sink):
                 self._file = os.open(self._name, flags, 0o666)
 
     def _remove_old(self) -> None:
-        """Once the new file holds records: one that stays empty takes the place of none."""
+        """Removes old files once the new one holds records: an empty file replaces none."""
         keep = self.settings["keep"]
         assert isinstance(keep, int)
         for name in self._files()[:-keep] if keep > 0 else ():
@@ -158,7 +158,7 @@ class JsonlSink(Sink):
         return self.path / "sources.jsonl"
 
     def _begin_sources(self) -> None:
-        """A file that has grown large is begun anew; sources that still are will be told again."""
+        """Begins a large file again; sources that are still in use will be written again."""
         with contextlib.suppress(FileNotFoundError):
             if self._sources_path.stat().st_size >= self._limit:
                 self._sources_path.unlink()
@@ -172,12 +172,12 @@ class JsonlSink(Sink):
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def _know_sources(self) -> None:
-        """What earlier runs have told of, without its number."""
+        """Reads the sources of earlier runs, without their numbers."""
         self._sources, self._number = set(), 0
         with contextlib.suppress(FileNotFoundError), open(self._sources_path, "rb") as file:
             if (size := os.fstat(file.fileno()).st_size) > _MAX_READ:
                 file.seek(size - _MAX_READ)
-                file.readline()  # The rest of one.
+                file.readline()  # The rest of a line.
             for line in file:
                 number, _, text = line.decode(errors="replace").rstrip("\n").partition(", ")
                 self._remember(text)
@@ -185,7 +185,7 @@ class JsonlSink(Sink):
                 self._number = int(number) if number.isdecimal() else self._number + 1
 
     def _remember(self, text: str) -> bool:
-        """Whether it is new."""
+        """Remembers the source; returns whether it is new."""
         if len(self._sources) >= _MAX_KEPT:
             self._sources.clear()
         known = len(self._sources)
@@ -196,7 +196,7 @@ class JsonlSink(Sink):
         lines = []
         if len(self._seen) >= _MAX_KEPT:
             self._seen.clear()
-        # By identity: to compare sources would take longer than to write their records.
+        # By identity: comparing sources would take longer than writing their records.
         for source in {id(source): source for source in batch.sources}.values():
             if id(source) in self._seen:
                 continue
@@ -211,7 +211,7 @@ class JsonlSink(Sink):
 
 
 def _told(source: Source) -> str:
-    """A line of sources.jsonl behind its number."""
+    """A line of sources.jsonl after its number."""
     what = {
         "tap": source.tap,
         "program": source.program,
@@ -230,10 +230,10 @@ def _told(source: Source) -> str:
 
 
 class Formatter:
-    """Batches to text, by columns: what a source says of itself is written down once."""
+    """Batches to text, by columns: a source's constant text is made once."""
 
     def __init__(self) -> None:
-        # By identity of sources, which are kept so that it is not given to others.
+        # By identity of sources, which are kept so that no other object gets the same identity.
         self._kept: list[Source] = []
         self._begin: dict[int, str] = {}
         self._end: dict[int, str] = {}
@@ -261,7 +261,7 @@ class Formatter:
         return "".join([_WITH % one if count else _WITHOUT % other for count, one, other in both])
 
     def _learn(self, source: Source) -> None:
-        """What stands before a record's numbers, and what behind them."""
+        """Makes the text before a record's numbers, and the text after them."""
         if len(self._kept) >= _MAX_KEPT:
             self._kept, self._begin, self._end = [], {}, {}
         self._kept.append(source)
@@ -283,7 +283,7 @@ def _column(column: np.ndarray) -> list[object]:
 
 
 def _number(value: object) -> object:
-    """A number as JSON has it: infinities and NaN are words."""
+    """A number for JSON: infinities and NaN are words."""
     if isinstance(value, float) and not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     return value

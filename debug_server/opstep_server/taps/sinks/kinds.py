@@ -20,11 +20,11 @@ KINDS: dict[str, str] = {
 
 
 def load(kind: str) -> type[Sink]:
-    """The class of a kind, if what it needs is installed."""
+    """The class of a kind; raises SinkError when its package is not installed."""
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(KINDS)}"
-        raise SinkError(f"'{kind}' is no kind of sink: {hint}")
+        raise SinkError(f"'{kind}' is not a kind of sink: {hint}")
     module, _, name = KINDS[kind].partition(":")
     found: type[Sink] = getattr(importlib.import_module(module), name)
     if found.module and not _there(found.module):
@@ -36,7 +36,7 @@ def load(kind: str) -> type[Sink]:
 
 
 def _there(module: str) -> bool:
-    """Without importing it; a parent that is missing is an error of its own for importlib."""
+    """Whether the module exists, without importing it; a missing parent raises in importlib."""
     try:
         return importlib.util.find_spec(module) is not None
     except ImportError:

@@ -1,4 +1,4 @@
-"""The last numbers of every value that is tapped, for sinks that tell how things are now."""
+"""The last numbers of every tapped value, for sinks that show the present state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from opstep_server.taps.records import STATISTICS, Batch, Source
 
 LABELS = ("tap", "op", "variable", "process", "program")
-# A number of a series → what it is.
+# The numbers of a series with their descriptions.
 NUMBERS = {
     "count": "Elements of the tensor.",
     "min": "Least element.",
@@ -22,7 +22,7 @@ NUMBERS = {
     "nan": "Elements that are NaN.",
     "inf": "Elements that are infinite.",
     "zeros": "Elements that are zero.",
-    "value": "A value that is no tensor.",
+    "value": "A value that is not a tensor.",
     "step": "Step of the last record.",
     "time": "When the last record was made, in seconds since 1970.",
 }
@@ -36,18 +36,18 @@ class Series:
     # By the names in NUMBERS; replaced, never changed.
     numbers: Mapping[str, float] = field(default_factory=dict)
     seen: float = 0.0
-    # When it began to count, in nanoseconds since 1970.
+    # When the count began, in nanoseconds since 1970.
     since: int = field(default_factory=time.time_ns)
 
 
 class LatestNumbers:
-    """Written by the thread of a sink, read by any other."""
+    """Written by the thread of a sink, read by any thread."""
 
     def __init__(self, most: int, expire: float) -> None:
         self._most = most
         self._expire = expire or float("inf")
         self._lock = threading.Lock()
-        # The one that was seen longest ago is the first.
+        # In the order of their last record, oldest first.
         self._series: dict[tuple[str, ...], Series] = {}
         self._refused = 0
         self.since = time.time_ns()
@@ -76,7 +76,7 @@ class LatestNumbers:
                 self._update(sources[identity], number, numbers.get(identity))
 
     def read(self) -> tuple[list[Series], int]:
-        """All of them, and how many records found no room."""
+        """All series, and how many records found no room."""
         with self._lock:
             self._forget()
             series = self._series.values()
@@ -96,7 +96,7 @@ class LatestNumbers:
         series.seen = time.monotonic()
 
     def _forget(self) -> None:
-        """What nothing was heard of for long: its process has ended, or its tap."""
+        """Drops series without records for long: their process or tap has ended."""
         before = time.monotonic() - self._expire
         while self._series:
             first = next(iter(self._series))

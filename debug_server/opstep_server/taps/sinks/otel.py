@@ -15,7 +15,7 @@ from opstep_server.taps.sinks.latest_numbers import LABELS, NUMBERS, LatestNumbe
 
 
 class _Reason(logging.Handler):
-    """The exporter writes to its log why it failed, and says only that it did."""
+    """Keeps the reason of a failure, which the exporter only writes to its log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -43,7 +43,7 @@ class OtelSink(Sink):
             "expire",
             float,
             900.0,
-            "forget a value after so many seconds without a record; 0: never",
+            "forget a value after this many seconds without a record; 0: never",
         ),
     )
     settings: Mapping[str, Any]
@@ -53,21 +53,21 @@ class OtelSink(Sink):
         given = self.settings["endpoint"]
         url = urllib.parse.urlsplit(given)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise SinkError(f"'{given}' is no endpoint: write http://host:4318")
+            raise SinkError(f"'{given}' is not an endpoint: write http://host:4318")
         plain = url.path in ("", "/")
         self._endpoint = url._replace(path="/v1/metrics").geturl() if plain else given
         self._latest = LatestNumbers(self.settings["max_series"], self.settings["expire"])
         self._reason = _Reason()
         self._exporter: Any = None
         self._waiting = False
-        # When; long ago if there was none, or the last one failed.
+        # The time of the last export; long ago if there was none, or the last one failed.
         self._exported = float("-inf")
 
     def open(self) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.resources import Resource
 
-        # Its handler also keeps the log from going to the terminal.
+        # Our handler also keeps the log off the terminal.
         logging.getLogger("opentelemetry").addHandler(self._reason)
         timeout = self.settings["timeout"]
         self._exporter = OTLPMetricExporter(endpoint=self._endpoint, timeout=timeout)
@@ -82,7 +82,7 @@ class OtelSink(Sink):
             self._export()
 
     def close(self) -> None:
-        """Tries once more to send what is new, unless that was what failed."""
+        """Sends new numbers once more, unless the last export failed."""
         if self._exporter is None:
             return
         try:

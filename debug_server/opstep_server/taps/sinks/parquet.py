@@ -1,7 +1,7 @@
 """Parquet files, a folder a tap and day: `tap=convs/date=2026-03-01/part-….parquet`.
 
-Records are first appended to a journal beside the file that is to be, a stream of Arrow's format:
-whole after every batch, which a Parquet file is only at its end. A journal that a crash left behind
+Records are first appended to a journal beside the future file, a stream of Arrow's format: it is
+complete after every batch, a Parquet file only at its end. A journal that a crash left behind
 becomes a Parquet file when the sink is opened again.
 """
 
@@ -26,24 +26,24 @@ from opstep_server.taps.sinks.base import Key, Sink, SinkError
 
 _DAY = 86_400 * 10**9
 _JOURNAL = ".arrows"
-# Rows are put into a Parquet file in groups: that much is in memory at a time.
+# Rows in one group of a Parquet file, which is in memory as a whole.
 _GROUP = 16_384
-# A file that could not be finished is tried again after so many seconds.
+# Seconds until a file that could not be finished is tried again.
 _AGAIN = 5.0
-# Of the files of this process.
+# Numbers of this process's files.
 _NUMBERS = itertools.count()
 _INTEGERS = ("count", "nan", "inf", "zeros")
 _REALS = ("min", "max", "mean", "std", "l2")
 _NAMES = ("process", "program", "op", "type", "variable", "slot", "dtype", "file")
-# Columns whose range is noted for each group, so that readers can skip it. Not those of reals: a
-# range does not tell of NaN, and DuckDB would take `isnan(mean)` to be false everywhere.
+# Columns with a range for each group, so that readers can skip groups. Not for floating point: a
+# range does not show NaN, and DuckDB would take `isnan(mean)` to be false everywhere.
 _RANGES = ["time", "step", "iteration", "op", "variable", "process", *_INTEGERS]
 
 
 @dataclass
 class _Journal:
     file: files.Appended
-    # When it is to be finished, however few rows it has.
+    # When to finish it, even with few rows.
     due: float
     rows: int = 0
 
@@ -57,8 +57,8 @@ class ParquetSink(Sink):
     extra = "opstep-server[parquet]"
     module = "pyarrow"
     keys: ClassVar[tuple[Key, ...]] = (
-        Key("rows", int, 100_000, "a file is finished, and can be read, when it has so many rows"),
-        Key("seconds", float, 60.0, "or when its first row has waited for so long"),
+        Key("rows", int, 100_000, "the rows after which a file is finished and can be read"),
+        Key("seconds", float, 60.0, "or the seconds after its first row"),
     )
     settings: Mapping[str, Any]
 
@@ -95,7 +95,7 @@ class ParquetSink(Sink):
         self._finish_due()
 
     def close(self) -> None:
-        """What cannot be finished now is in its journal, and safe there."""
+        """Finishes all files; a file that cannot be finished is safe in its journal."""
         journals, self._journals = self._journals, {}
         try:
             for journal in journals.values():
@@ -110,7 +110,7 @@ class ParquetSink(Sink):
 
     @contextlib.contextmanager
     def _undoing(self) -> Iterator[None]:
-        """What was not flushed counts as lost when something fails."""
+        """Drops unflushed records on an error; they count as lost."""
         try:
             yield
         except (OSError, SinkError):
@@ -136,7 +136,7 @@ class ParquetSink(Sink):
         return self._journals[key]
 
     def _finish_due(self) -> None:
-        """Only what was flushed: it is safe, and if there is no room now, there may be later."""
+        """Finishes due files that are flushed; they are safe and can be tried again later."""
         now = time.monotonic()
         for key, journal in list(self._journals.items()):
             if now < journal.due and journal.rows < self.settings["rows"]:
@@ -151,13 +151,13 @@ class ParquetSink(Sink):
 
 
 def _finish(journal: Path) -> None:
-    """Makes a Parquet file of a journal, which is gone then."""
+    """Turns a journal into a Parquet file and removes it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     name = journal.name.removeprefix(".").removesuffix(_JOURNAL)
     target = journal.with_name(f"{name}.parquet")
-    # If it is there, only the last step is missing.
+    # If it exists, only the last step is missing.
     if not target.exists():
         with pa.memory_map(str(journal)) as opened:
             groups = _groups(opened)
@@ -174,7 +174,7 @@ def _finish(journal: Path) -> None:
 
 
 def _groups(journal: Any) -> Iterator[Any]:
-    """What is whole in a journal: a crash may have cut its end off."""
+    """The complete groups of a journal: a crash may have cut its end off."""
     import pyarrow as pa
 
     waiting: list[Any] = []
@@ -191,7 +191,7 @@ def _groups(journal: Any) -> Iterator[Any]:
 
 
 def _partitions(batch: Batch) -> list[tuple[tuple[str, int], npt.NDArray[np.int64]]]:
-    """Which records belong to which tap and day."""
+    """The records' indices by tap and day."""
     found: dict[tuple[str, int], list[int]] = {}
     days = (batch.time // _DAY).tolist()
     for index, (source, day) in enumerate(zip(batch.sources, days, strict=True)):
@@ -200,7 +200,7 @@ def _partitions(batch: Batch) -> list[tuple[tuple[str, int], npt.NDArray[np.int6
 
 
 def columns(batch: Batch) -> Any:
-    """The records as Arrow has them; the tap is the name of the folder."""
+    """The records as Arrow columns; the tap is the name of the folder."""
     import pyarrow as pa
 
     sources = {id(source): source for source in batch.sources}

@@ -15,7 +15,7 @@ from opstep_server.taps.sinks.latest_numbers import LABELS, NUMBERS, LatestNumbe
 
 _CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-# A gauge may not end with `_count`, and units stand at the end.
+# A gauge's name may not end with `_count`, and its unit comes last.
 _RENAMED = {"count": "elements", "time": "last_record_timestamp_seconds"}
 
 
@@ -32,7 +32,7 @@ class PrometheusSink(Sink):
             "expire",
             float,
             900.0,
-            "forget a value after so many seconds without a record; 0 for never",
+            "forget a value after this many seconds without a record; 0 for never",
         ),
     )
     settings: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""TensorBoard's event files: a run a program of a process, a tag a statistic of a value."""
+"""TensorBoard's event files: a run for each program of a process, a tag for each statistic."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from opstep_server.taps.sinks.checksums import masked
 from opstep_server.taps.sinks.files import Appended, safe_name
 
 Array = npt.NDArray[np.generic]
-# More files than that are not kept open.
+# The most files that are kept open.
 _MOST_OPEN = 64
-# Of the files of this process.
+# Numbers of this process's files.
 _NUMBERS = itertools.count()
 
 
@@ -38,7 +38,7 @@ class TensorboardSink(Sink):
     extra = "opstep-server[tensorboard]"
     module = "tensorboard"
     keys: ClassVar[tuple[Key, ...]] = (
-        Key("rotate_bytes", bytes, 256 << 20, "begin another event file after so many bytes"),
+        Key("rotate_bytes", bytes, 256 << 20, "begin another event file after this many bytes"),
         Key("images", int, 4, "how many images of a full tensor [N, C, H, W]; 0 for none at all"),
         Key("image_side", int, 512, "images with more pixels a side are thinned out to this"),
     )
@@ -47,13 +47,13 @@ class TensorboardSink(Sink):
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         super().__init__(path, settings)
-        # By run; the one that was written longest ago is the first.
+        # By run, in the order of the last write, oldest first.
         self._files: OrderedDict[str, Appended] = OrderedDict()
-        # Files that get nothing more, but are not flushed yet.
+        # Full files that are not flushed yet.
         self._full: list[Appended] = []
 
     def open(self) -> None:
-        # Here, because it takes a while.
+        # Imported here, because it takes a while.
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -94,7 +94,7 @@ class TensorboardSink(Sink):
 
     @contextlib.contextmanager
     def _undoing(self) -> Iterator[None]:
-        """What was not flushed counts as lost when something fails."""
+        """Drops unflushed records on an error; they count as lost."""
         try:
             yield
         except (OSError, SinkError):
@@ -181,13 +181,13 @@ def _names(batch: Batch) -> tuple[dict[int, str], dict[int, list[str]]]:
 
 
 def tag_of(source: Source) -> str:
-    """`convs/conv_0.out`; with the op where the variable's name does not begin with it."""
+    """`convs/conv_0.out`; with the op's name if the variable's does not begin with it."""
     own = source.variable == source.op or source.variable.startswith(f"{source.op}.")
     return f"{source.tap}/{source.variable if own else f'{source.op}/{source.variable}'}"
 
 
 def _framed(messages: list[bytes]) -> bytes:
-    """As records of such a file: length and message, each with its checksum."""
+    """The records of an event file: length and message, each with its checksum."""
     pieces: list[bytes] = []
     for message, checksum in zip(messages, masked(messages).tolist(), strict=True):
         pieces += (_head(len(message)), message, struct.pack("<I", checksum))
@@ -201,7 +201,7 @@ def _head(length: int) -> bytes:
 
 
 def images(tensor: Array, most: int) -> list[Array]:
-    """The [H, W, C] images in a tensor that looks like some."""
+    """The [H, W, C] images of a tensor that looks like images."""
     if tensor.dtype.kind not in "fiub" or 0 in tensor.shape:
         return []
     if tensor.ndim == 2 and min(tensor.shape) > 1:
@@ -215,7 +215,7 @@ def images(tensor: Array, most: int) -> list[Array]:
 
 
 def _scaled(image: Array) -> Array:
-    """From its least to its greatest element onto 0..255; NaN is black."""
+    """Scales the smallest to the largest element to 0..255; NaN is black."""
     if image.dtype == np.uint8:
         return image
     wide = image.astype(np.float64)

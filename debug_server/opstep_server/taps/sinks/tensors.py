@@ -1,4 +1,4 @@
-"""Full tensors, a file each, with a line in `index.jsonl` for every file that is there."""
+"""Full tensors, a file each, with a line in `index.jsonl` for every existing file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opstep_server.taps.sinks import files
 from opstep_server.taps.sinks.base import Key, Sink, SinkError
 
 Array = npt.NDArray[Any]
-# As safetensors calls them.
+# The names of types in safetensors.
 _DTYPES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -57,12 +57,12 @@ class TensorsSink(Sink):
         super().__init__(path, settings)
         if self.settings["format"] not in ("npy", "safetensors"):
             given = self.settings["format"]
-            raise SinkError(f"'{given}' is no format of tensors: write npy or safetensors")
+            raise SinkError(f"'{given}' is not a format of tensors: write npy or safetensors")
         self._most_bytes = self.settings["max_bytes"] or float("inf")
         self._most_files = self.settings["max_files"] or float("inf")
         self._limited = bool(self.settings["max_bytes"] or self.settings["max_files"])
         self._index: files.Appended | None = None
-        # Oldest first; only kept when some must be removed one day.
+        # Oldest first; kept only when there are limits.
         self._entries: deque[_Entry] = deque()
         self._bytes = 0
         self._removed = False
@@ -101,7 +101,7 @@ class TensorsSink(Sink):
             self._index = None
 
     def _add(self, batch: Batch, index: int, tensor: Array, time: str) -> bool:
-        """False for a tensor that is too large."""
+        """Writes a tensor; False when it is too large."""
         assert self._index is not None
         self._index.check()
         file = self._free_name(batch, index)
@@ -151,14 +151,14 @@ class TensorsSink(Sink):
         ending = self.settings["format"]
         file = folder / f"{name}.{ending}"
         number = int(batch.time[index])
-        # Another process, or another run in its place, had the same step.
+        # Another process, or an earlier run, had the same step.
         while file.exists():
             file = folder / f"{name}-{number}.{ending}"
             number += 1
         return file
 
     def _make_room(self, size: int) -> None:
-        """For one file more."""
+        """Removes old files to make room for one more."""
         while self._entries and (
             self._bytes + size > self._most_bytes or len(self._entries) >= self._most_files
         ):
@@ -175,7 +175,7 @@ class TensorsSink(Sink):
         self._index = files.Appended(self.path / "index.jsonl")
 
     def _read_index(self) -> None:
-        """Without the lines of files that are gone, and what is no line."""
+        """Reads the index without invalid lines and lines of missing files."""
         index = self.path / "index.jsonl"
         lines = index.read_bytes().splitlines(keepends=True) if index.exists() else []
         for line in lines:
@@ -200,7 +200,7 @@ def _npy_header(tensor: Array) -> bytes:
 
 
 def _safetensors_header(tensor: Array, about: Mapping[str, object]) -> bytes:
-    """Its one tensor has the name of the variable; the line of the index is there as metadata."""
+    """The header: one tensor named like the variable, and the index line as metadata."""
     known = {key: str(value) for key, value in about.items()}
     described = {
         "dtype": _DTYPES[str(tensor.dtype)],

@@ -2,15 +2,15 @@
 
 import type { Op, Statistics } from "../protocol";
 
-/** What ops can be coloured by, and how that is called. */
+/** The statistics that ops can be coloured by, and their names. */
 export const KINDS = { bad: "NaN/Inf", mean: "mean", std: "std", l2: "l2", zeros: "zeros" } as const;
 export type Kind = keyof typeof KINDS;
 
 /** Steps of colour to each side of zero. */
 export const LEVELS = 8;
 
-// Beyond these ratios of the largest to the smallest, equal steps would show one colour only; and what
-// is smaller still is nothing.
+// From this ratio of the largest to the smallest on, the scale is logarithmic: equal steps would show one
+// colour only. It covers at most this many decades.
 const LOGARITHMIC = 100;
 const DECADES = 6;
 
@@ -23,11 +23,11 @@ export interface Tint {
   readonly text: string;
 }
 
-/** A scale over what is known of all ops of a program, so that colours can be compared. */
+/** A scale over the statistics of all ops of a program, so that colours can be compared. */
 export class ColourScale {
   private constructor(
     readonly kind: Kind,
-    /** Of magnitudes, for what has a sign. */
+    /** Of magnitudes, for statistics with a sign. */
     readonly low: number,
     readonly high: number,
     readonly logarithmic: boolean,
@@ -51,7 +51,7 @@ export class ColourScale {
       : new ColourScale(kind, 0, high, false);
   }
 
-  /** From 0 to 1; undefined where nothing finite is known. */
+  /** From 0 to 1; undefined without a finite value. */
   part(value: number | undefined): number | undefined {
     if (value === undefined) {
       return undefined;
@@ -67,7 +67,7 @@ export class ColourScale {
     const nan = known.reduce((sum, each) => sum + each.nan, 0);
     const inf = known.reduce((sum, each) => sum + each.inf, 0);
     const bad = nan > 0 ? `${nan} NaN` : inf > 0 ? `${inf} Inf` : "";
-    // Of several outputs the first stands for the op.
+    // The first of several outputs gives the op's colour.
     const first = op.outputs.flatMap(({ variable }) => known.find((each) => each.variable === variable) ?? [])[0];
     const value = first && valueOf(this.kind, first);
     const part = this.part(value);
@@ -94,7 +94,7 @@ function valueOf(kind: Kind, of: Statistics): number | undefined {
   return kind === "bad" ? (of.nan + of.inf) / of.count : of[kind];
 }
 
-/** All that is known of an op, a line for each figure. */
+/** All figures of an op, one in each line. */
 export function inWords(known: readonly Statistics[]): string {
   return known
     .map((of) => {

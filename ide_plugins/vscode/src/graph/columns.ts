@@ -1,4 +1,4 @@
-// The columns of a few layers: dagre orders their nodes and finds the place of each along its layer.
+// The columns of a few layers: dagre orders their nodes and finds their places along the layers.
 
 import { Graph, layout } from "@dagrejs/dagre";
 
@@ -22,7 +22,7 @@ interface Placed {
 }
 
 interface Routed {
-  /** Where it crosses each rank. */
+  /** Its place at each rank. */
   readonly points: readonly Placed[];
 }
 

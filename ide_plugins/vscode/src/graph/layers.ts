@@ -4,7 +4,7 @@
 export interface Link {
   readonly from: number;
   readonly to: number;
-  /** Over more layers than these it is not led around the nodes between its ends. */
+  /** An edge over more layers is not routed around the nodes between its ends. */
   readonly reach: number;
 }
 
@@ -16,11 +16,11 @@ export interface Part {
 
 // Nodes without edges are in rows of this many.
 const ROW = 6;
-// A part has at least so many nodes, unless it is the last one, and ends where the fewest edges cross
-// before it has `most`.
+// A part has at least LEAST nodes, unless it is the last one, and ends where the fewest edges cross before
+// it has MOST.
 const [LEAST, MOST] = [40, 80];
 
-/** The layer of each node: below those that it reads from. */
+/** The layer of each node: below the nodes that it reads from. */
 export function layersOf(count: number, links: readonly Link[]): number[] {
   const layers = new Array<number>(count).fill(0);
   const linked = new Array<boolean>(count).fill(false);
@@ -34,7 +34,7 @@ export function layersOf(count: number, links: readonly Link[]): number[] {
   for (const { from, to } of links) {
     nearest[from] = Math.min(nearest[from] ?? 0, layers[to] ?? 0);
   }
-  // A node that reads nothing is just above its first reader, where one looks for it.
+  // A node that reads nothing is just above its first reader, where a user looks for it.
   nearest.forEach((reader, node) => {
     if (!reads[node] && Number.isFinite(reader)) {
       layers[node] = reader - 1;

@@ -11,7 +11,7 @@ export interface Box {
   readonly y: number;
   readonly width: number;
   readonly height: number;
-  /** Has blocks, which are drawn inside of it unless it is folded. */
+  /** Whether it has blocks, which are drawn inside of it unless it is folded. */
   readonly foldable: boolean;
   readonly folded: boolean;
 }
@@ -28,7 +28,7 @@ export interface Frame {
 
 /** An edge of the program in the picture. */
 export interface Line extends Edge {
-  /** Over so many layers that it is shown only when one of its ends is looked at. */
+  /** Whether it spans so many layers that it is shown only when one of its ends is selected. */
   readonly long: boolean;
   readonly points: readonly Point[];
 }
@@ -45,10 +45,10 @@ export const BOX_HEIGHT = 56;
 const PADDING = 14;
 const HEADER = 60;
 const FRAME_TITLE = 22;
-// Of the name, and of the smaller lines below it.
+// The widths of a character in the name, and in the smaller lines below it.
 const [LARGE, SMALL] = [7.1, 6];
 const [NARROWEST, WIDEST] = [120, 260];
-// Edges over more layers are long: what a gradient reads of the forward ops would bend the forward chain.
+// Edges over more layers are long: edges from forward ops to gradients would bend the forward chain.
 const REACH = { usual: 6, gradient: 2 };
 
 /** The program in layers, each op below those whose values it reads; `folded` are ids of ops. */
@@ -57,7 +57,7 @@ export function layOut(graph: Graph, folded: ReadonlySet<number>): Layout {
   return { ...laid, boxes: laid.boxes.sort((a, b) => a.op.listingLine - b.op.listingLine) };
 }
 
-/** The ops that are in no picture because an op around them is folded, and which one that is. */
+/** The ops that are hidden in a folded op, each with that op. */
 export function hiddenBy(graph: Graph, folded: ReadonlySet<number>): Map<number, number> {
   const runs = new Map(graph.blocks.map((block) => [block.id, block.op]));
   const blocks = new Map(graph.ops.map((op) => [op.id, op.block]));
@@ -80,7 +80,7 @@ interface Laid {
   height: number;
 }
 
-/** A box before its place is known, with what is inside of it. */
+/** A box with its contents, before its place is known. */
 interface Sized {
   readonly op: Op;
   readonly width: number;
@@ -110,7 +110,7 @@ class Blocks {
     }
   }
 
-  /** One block with all that is inside of its ops, from (0, 0). */
+  /** One block with the contents of its ops, from (0, 0). */
   lay(block: number): Laid {
     const sized = (this.opsOf.get(block) ?? []).map((op) => this.size(op));
     const nodes = new Map(sized.map(({ op }, node) => [op.id, node]));

@@ -3,32 +3,32 @@
 import type { Graph, Statistics, Value } from "../protocol";
 import type { Kind } from "./colourScale";
 
-/** What the extension tells the page. */
+/** The messages from the extension to the page. */
 export type ToPage =
   | { readonly type: "graph"; readonly graph: Graph; readonly programs: readonly Choice[] }
-  /** The op at which the run stands and those around it; none while it runs. */
+  /** The op of the stop and those around it; none while it runs. */
   | { readonly type: "place"; readonly ops: readonly number[]; readonly text: string; readonly fault?: string }
   | { readonly type: "marks"; readonly marks: readonly (readonly [number, string])[] }
   | { readonly type: "values"; readonly values: readonly Value[] }
-  /** What is new; `problem` is why nothing comes. */
+  /** New statistics; `problem` is why there are none. */
   | { readonly type: "statistics"; readonly statistics: readonly Statistics[]; readonly problem: string }
   | { readonly type: "reveal"; readonly op: number };
 
-/** What the page tells the extension. */
+/** The messages from the page to the extension. */
 export type FromPage =
   | { readonly type: "ready" }
   | { readonly type: "program"; readonly id: string }
-  /** Whether the program in which the run stands is to be shown. */
+  /** Whether to show the program of the stop. */
   | { readonly type: "following"; readonly on: boolean }
   | { readonly type: "toggle"; readonly op: number }
   | { readonly type: "line"; readonly op: number }
   | { readonly type: "listing"; readonly op: number }
-  /** What ops are coloured by; "" for nothing, and then nothing is tapped. */
+  /** The statistic that colours ops; "" for none, and then nothing is tapped. */
   | { readonly type: "colour"; readonly by: Kind | "" }
   /** These variables are on the screen. */
   | { readonly type: "visible"; readonly variables: readonly string[] };
 
-/** The state of a page that is kept when the window is loaded anew. */
+/** The state of a page that is kept when the window is reloaded. */
 export interface PageState {
   readonly program?: string;
   readonly colour?: Kind | "";

@@ -22,7 +22,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
   private graph: Graph | undefined;
   private reveal: number | undefined;
   private switching = true;
-  /** What was shown before the window was loaded anew. */
+  /** What was shown before the window was reloaded. */
   private wanted: string | undefined;
   private by: Kind | "" = "";
   private readonly tap = new StatisticsTap((statistics, problem) =>
@@ -44,7 +44,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     ];
   }
 
-  /** Opens the panel: on a program, on one of its ops, or where the run stands. */
+  /** Opens the panel: on a program, on one of its ops, or at the current op. */
   async show(session?: vscode.DebugSession, program?: string, op?: number): Promise<void> {
     const place = await this.stops.current?.where();
     const chosen = session ?? this.stops.current?.session ?? this.stops.sessions[0];
@@ -74,7 +74,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     );
   }
 
-  /** The window was loaded anew: its sessions are gone, and the panel waits for the next one. */
+  /** The window was reloaded: its sessions are gone, and the panel waits for the next one. */
   async deserializeWebviewPanel(panel: vscode.WebviewPanel, kept: PageState | undefined): Promise<void> {
     this.wanted = kept?.program;
     panel.webview.options = pageOptions(this.extension);
@@ -132,7 +132,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     }
   }
 
-  /** Ops are tapped only while somebody sees their colours. */
+  /** Ops are tapped only while their colours are visible. */
   private updateTap(): void {
     const { session, graph, panel } = this;
     const live = session !== undefined && this.stops.sessions.includes(session);
@@ -140,7 +140,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     this.tap.watch(seen ? session : undefined, graph?.id ?? "");
   }
 
-  /** Shows another program, unless it is the one that is shown. */
+  /** Shows another program, unless it is shown already. */
   private async choose(session: vscode.DebugSession, program: string): Promise<void> {
     const graph = await this.programs.graph(session, program);
     if (graph && (graph !== this.graph || session !== this.session)) {
@@ -163,7 +163,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     }
   }
 
-  /** A program to show, when there was none. */
+  /** Chooses a program to show when there was none. */
   private async find(): Promise<void> {
     const session = this.stops.current?.session ?? this.stops.sessions[0];
     if (session) {
@@ -225,7 +225,7 @@ export class GraphPanel implements vscode.Disposable, vscode.WebviewPanelSeriali
     }
   }
 
-  /** A program that is compiled anew, or that is the same in the next session, is shown anew. */
+  /** Shows a program again when it was compiled again, or is the same in the next session. */
   private async compiled(session: vscode.DebugSession): Promise<void> {
     const name = this.graph?.name ?? this.wanted;
     if (!this.panel || name === undefined) {

@@ -14,7 +14,7 @@ export interface Point {
 }
 
 export interface Route {
-  /** It is not led around the nodes between its ends. */
+  /** Whether it is not routed around the nodes between its ends. */
   readonly long: boolean;
   /** From the lower side of one node to the upper side of the other. */
   readonly points: readonly Point[];
@@ -30,8 +30,8 @@ export interface Placement {
 }
 
 const LAYER_GAP = 34;
-// How much a part is drawn to the middle of the picture rather than to where its edges come from: without
-// it, many parts that lean to the same side would add up.
+// How strongly a part is pulled to the middle of the picture instead of to the sources of its edges:
+// otherwise the drift of many parts to the same side would add up.
 const PULL = 0.5;
 
 export function place(sizes: readonly Size[], links: readonly Link[]): Placement {
@@ -129,7 +129,7 @@ class Parts {
     const nodes = members.map((node) => ({ layer: this.layer(node) - first, width: this.sizes[node]?.width ?? 0 }));
     const edges: { from: number; to: number }[] = [];
     const indexes = new Map(members.map((node, index) => [node, index]));
-    // Where a link comes in or goes out, it has a place in the first or last layer, as a node has.
+    // A link that enters or leaves the part has a place in the first or last layer, like a node.
     const end = (link: Link, layer: number): number => {
       const node = [link.from, link.to].find((each) => this.layer(each) === layer);
       return (node === undefined ? undefined : indexes.get(node)) ?? nodes.push({ layer: layer - first, width: 0 }) - 1;

@@ -4,7 +4,7 @@ export const SHELL = `
   <select id="program" aria-label="Program"></select>
   <input id="find" type="search" placeholder="Find op ( / )" aria-label="Find an op by name or type">
   <span id="found" role="status"></span>
-  <label>Colour by <select id="colour" title="By what a tap says of each op while it runs (C)"><option value="">–</option></select></label>
+  <label>Colour by <select id="colour" title="By statistics of each op from a tap (C)"><option value="">–</option></select></label>
   <span id="legend" hidden></span>
   <span class="space"></span>
   <span id="standing" role="status"></span>

@@ -4,7 +4,7 @@ import type * as vscode from "vscode";
 
 import type { Statistics } from "../protocol";
 
-// Often enough to see a run move, seldom enough to cost nothing.
+// Often enough to see a run move, rarely enough to cost nothing.
 const POLL_MS = 300;
 
 interface Answer {
@@ -13,7 +13,7 @@ interface Answer {
   readonly problem?: string;
 }
 
-/** Has a session keep statistics while a page shows them, and brings what is new. */
+/** Makes a session keep statistics while a page shows them, and fetches new ones. */
 export class StatisticsTap implements vscode.Disposable {
   private session: vscode.DebugSession | undefined;
   private program = "";
@@ -22,7 +22,7 @@ export class StatisticsTap implements vscode.Disposable {
 
   constructor(private readonly tell: (statistics: readonly Statistics[], problem: string) => void) {}
 
-  /** Of this program; of none when nobody looks. What was told before is told again. */
+  /** Watches this program; none when no page is visible. Earlier statistics are sent again. */
   watch(session: vscode.DebugSession | undefined, program: string): void {
     this.program = program;
     this.since = 0;
@@ -44,7 +44,7 @@ export class StatisticsTap implements vscode.Disposable {
     clearTimeout(this.timer);
     const { session } = this;
     this.session = undefined;
-    // One that has ended took its tap with it.
+    // A session that has ended has removed its tap.
     void session?.customRequest("opstepTap", { on: false }).then(undefined, () => {});
   }
 
@@ -64,14 +64,14 @@ export class StatisticsTap implements vscode.Disposable {
     try {
       answer = await session.customRequest("opstepTapStatistics", { program, since });
     } catch {
-      // The program is gone, or the session: whoever watches will say so.
+      // The program or the session is gone: the watcher handles that.
     }
     if (session !== this.session) {
       return;
     }
     if (answer && program === this.program && since === this.since) {
       this.since = answer.number;
-      // The first answer says that from now on something will come.
+      // The first answer means that statistics will come from now on.
       if (since === 0 || answer.statistics.length > 0 || answer.problem) {
         this.tell(answer.statistics, answer.problem ?? "");
       }

@@ -6,7 +6,7 @@ import type { Stops } from "../stops";
 import type { Subject } from "./messages";
 import { TensorPanel, VIEW } from "./panel";
 
-/** What the Variables view says of the row that was clicked. */
+/** The Variables view's data about the clicked row. */
 interface VariableRow {
   readonly variable?: { readonly name: string; readonly evaluateName?: string };
 }
@@ -34,7 +34,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
     }
   }
 
-  /** While a program is stopped VS Code shows its own hover, and this one with Alt. */
+  /** While a program is stopped, VS Code shows its own hover, and this one only with Alt. */
   provideHover(document: vscode.TextDocument, position: vscode.Position): vscode.Hover | undefined {
     const range = this.stops.current && document.getWordRangeAtPosition(position, NAME);
     if (!range) {
@@ -65,7 +65,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
     this.open({ expression, against: "" });
   }
 
-  /** The window was loaded anew: the view shows its tensor again at the next stop. */
+  /** The window was reloaded: the view shows its tensor again at the next stop. */
   async deserializeWebviewPanel(panel: vscode.WebviewPanel, kept: Subject | undefined): Promise<void> {
     if (kept) {
       this.open(kept, panel);
@@ -89,7 +89,7 @@ export class TensorViews implements vscode.Disposable, vscode.WebviewPanelSerial
   }
 }
 
-/** With its attributes: `self.loss`. */
+/** The name with its attributes: `self.loss`. */
 const NAME = /[A-Za-z_]\w*(\.[A-Za-z_]\w*)*/;
 
 function nameInEditor(): string | undefined {

@@ -40,7 +40,7 @@ export interface Slice {
   readonly texts?: readonly string[];
 }
 
-/** What the adapter is asked; the extension adds the expression and the frame. */
+/** Requests to the adapter; the extension adds the expression and the frame. */
 export type Query =
   | { readonly command: "opstepTensor"; readonly bins: number }
   | {
@@ -73,7 +73,7 @@ export interface Subject {
 }
 
 export type ToPage =
-  /** `stop` rises with each stop; `where` says which it is. */
+  /** `stop` rises with each stop; `where` describes it. */
   | { readonly kind: "stopped"; readonly stop: number; readonly where: string; readonly subject: Subject }
   | { readonly kind: "running" }
   | { readonly kind: "ended" }

@@ -8,7 +8,7 @@ import type { FromPage, Query, Subject, ToPage } from "./messages";
 
 export const VIEW = "opstep.tensor";
 
-/** One tensor in a tab of its own, looked at anew at each stop. */
+/** One tensor in its own tab, refreshed at each stop. */
 export class TensorPanel implements vscode.Disposable {
   private readonly panel: vscode.WebviewPanel;
   private readonly subscriptions: vscode.Disposable[];
@@ -58,7 +58,7 @@ export class TensorPanel implements vscode.Disposable {
   }
 
   private show(stop: Stop | undefined): void {
-    // What nobody sees is looked at when somebody does: steps do not wait for it.
+    // A hidden view is refreshed when it becomes visible, so that steps do not wait for it.
     this.behind = !this.panel.visible;
     if (!this.ready || this.behind) {
       return;
@@ -119,7 +119,7 @@ export class TensorPanel implements vscode.Disposable {
     }
   }
 
-  /** In the frame of the op at which the thread that the user looks at stands. */
+  /** Asks in the frame of the current op of the thread in view. */
   private async ask<T>(command: string, more: object): Promise<T> {
     const stop = this.stops.current;
     if (!stop) {

@@ -91,7 +91,7 @@ const tests: Record<string, () => Promise<void>> = {
   },
 };
 
-/** What VS Code calls. */
+/** The entry point that VS Code calls. */
 export async function run(): Promise<void> {
   const failed: string[] = [];
   for (const [name, test] of Object.entries(tests)) {

@@ -1,1 +1,1 @@
-"""The live table of a tap log: a full screen of its own, with the habits of the debugger's."""
+"""The live table of a tap log: a full screen with the same keys as the debugger's."""

@@ -16,7 +16,7 @@ from opstep_server.taps.log_files.tap_log import Row
 from opstep_server.taps.records import STATISTICS
 
 _HEIGHT = 8
-# Of sampled elements, and of a text.
+# The most sampled elements, and characters of a text.
 _SHOWN = 32
 
 
@@ -52,7 +52,7 @@ class DetailPane(Pane):
         yield _newest(row)
         bins = log_records.histogram(fields)
         drawings = 2 if bins else 1
-        # What the words leave, shared by the drawings and their titles.
+        # The rows below the text, shared by the drawings and their titles.
         room = (height - 8) // drawings - 2
         tall = min(max(room, 3), _HEIGHT * (3 - drawings))
         values = row.drawn(self.statistic).tolist()
@@ -119,6 +119,6 @@ def _newest(row: Row) -> Line:
 
 
 def _fewer(counts: Sequence[int], columns: int) -> list[float]:
-    """Neighbouring bins together, as few as there are columns."""
+    """Merges neighbouring bins until they fit the columns."""
     together = -(-len(counts) // max(columns, 1))
     return [float(sum(counts[at : at + together])) for at in range(0, len(counts), together)]

@@ -1,6 +1,6 @@
 """The live table of a tap log: reads keys, draws, and follows the files.
 
-One task: the application's. Another reads the log in portions so small that no key waits for them.
+One task is the application's. Another reads the log in portions so small that no key waits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from opstep_server.taps.log_files import row_choice
 from opstep_server.taps.log_files.tap_log import TapLog
 from opstep_server.taps.records import STATISTICS
 
-# How long reading may hold up a key, and how often what is new is looked for and drawn.
+# How long reading may delay a key, and the time between looks for new records.
 _PORTION = 0.03
 _LOOK = 0.2
 # Before the first drawing.
@@ -57,7 +57,7 @@ class LiveTable:
         self._table.statistic = self._detail.statistic = statistic
         self._opened = False
         self._filtering = False
-        # What was in force before the filter is typed.
+        # The filter before the user types a new one.
         self._before = words
         self._said = ""
         self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._refresh())
@@ -105,11 +105,11 @@ class LiveTable:
             if changed and now - drawn >= _LOOK:
                 self._refresh()
                 drawn, changed = now, False
-            # With nothing left to read there is time to wait; otherwise only for keys.
+            # Waits long when everything was read; otherwise only for keys.
             await asyncio.sleep(_LOOK if self._log.done and not changed else 0.001)
 
     def _reading_ended(self, task: asyncio.Task[None]) -> None:
-        """Nobody else would see why."""
+        """Ends the application with the error of the reading task, which nobody else sees."""
         if not task.cancelled() and (error := task.exception()) and self._app.is_running:
             self._app.exit(exception=error)
 
@@ -166,7 +166,7 @@ class LiveTable:
         def _(event: KeyPressEvent) -> None:
             key = event.key_sequence[0].key
             name = key.value if isinstance(key, Keys) else key
-            self._said = f"{name} is no key here: see those below"
+            self._said = f"{name} is not a key here: see those below"
 
         return keys
 
@@ -211,7 +211,7 @@ class LiveTable:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(result=code)
 
-    # ---- words -----------------------------------------------------------------------------------
+    # ---- text ------------------------------------------------------------------------------------
 
     def _layout(self) -> HSplit:
         title = Window(
@@ -244,7 +244,7 @@ class LiveTable:
         return self._order == "statistic"
 
     def _keys_shown(self) -> StyleAndTextTuples:
-        """As many as fit."""
+        """As many keys as fit."""
         room = get_app().output.get_size().columns
         text: StyleAndTextTuples = []
         for key, what in (

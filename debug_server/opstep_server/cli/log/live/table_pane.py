@@ -1,4 +1,4 @@
-"""The table of sources: as many columns and rows as fit, around the one that is chosen."""
+"""The table of sources: the columns and rows that fit, around the chosen row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opstep_server.cli.output import styled_text
 from opstep_server.cli.output.styled_text import FAINT, FAULT, NAME, Line
 from opstep_server.taps.log_files.tap_log import KEPT, Row
 
-# Columns that the drawing has at least, in a terminal that is not narrow.
+# The least width of the drawing, unless the terminal is narrow.
 _SPARK = 20
 _NONE = "-"
 
@@ -22,13 +22,13 @@ class _Column:
     title: str
     width: int
     text: Callable[[Row], str]
-    # Those with the smallest find room first.
+    # Columns with a smaller rank get room first.
     rank: int
-    # Names grow with the room that is left.
+    # Columns of names share the remaining room.
     name: bool = False
-    # Left out when it is the same in all rows.
+    # Left out when all rows have the same value.
     common: bool = False
-    # Whether the text is about what should not be there.
+    # Whether the text shows a fault.
     faulty: Callable[[Row], bool] = lambda row: False
 
 
@@ -77,7 +77,7 @@ class TablePane(Pane):
         return self._chosen
 
     def show(self, rows: Sequence[Row]) -> None:
-        """The chosen row stays so wherever it goes."""
+        """Shows the rows; the chosen source stays chosen in its new place."""
         self._rows = rows
         if self._chosen not in rows:
             self._chosen = rows[0] if rows else None
@@ -103,7 +103,7 @@ class TablePane(Pane):
     # ---- inside ----------------------------------------------------------------------------------
 
     def _layout(self, width: int) -> tuple[list[tuple[_Column, int]], int]:
-        """The columns that fit, with their widths; what is left is for the drawing."""
+        """The columns that fit, with their widths; the drawing gets the rest."""
         spark = min(_SPARK, width // 4)
         left = width - spark
         chosen: dict[_Column, int] = {}
@@ -142,6 +142,6 @@ class TablePane(Pane):
         line += spark(row.drawn(self.statistic).tolist(), drawn, self._marks)
         if row is not self._chosen:
             return line
-        # In one colour, as the line where the debugger stands; but faults stay what they are.
+        # In one colour, like the debugger's current line, except for faults.
         line.append(("", " " * (width - cells(styled_text.plain(line)))))
         return [("reverse bold red" if style == FAULT else "reverse", text) for style, text in line]

@@ -12,9 +12,9 @@ from opstep_server.cli.log.log_table import number
 from opstep_server.cli.output import characters
 from opstep_server.cli.output.styled_text import FAINT, FAULT, Line
 
-# As the heat map of the debugger has them.
+# The same as in the debugger's heat map.
 NAN, INF = "?", "!"
-# Of a plot's axis.
+# The width of a plot's axis.
 _LABEL = 10
 
 
@@ -39,7 +39,7 @@ def marks() -> Marks:
 
 
 def spark(values: Sequence[float], width: int, marks: Marks) -> Line:
-    """The last values, one a cell; what is not finite stands out."""
+    """The last values, one in each cell; NaN and Inf are highlighted."""
     shown = values[-width:] if width > 0 else []
     low, high = _range(shown)
     line: Line = []
@@ -59,13 +59,13 @@ def spark(values: Sequence[float], width: int, marks: Marks) -> Line:
 def plot(
     values: Sequence[float], width: int, height: int, marks: Marks, from_zero: bool = False
 ) -> list[Line]:
-    """An area with the ends of its axis beside it."""
+    """A plot with the ends of its axis beside it."""
     columns = max(width - _LABEL - 2, 1)
     shown = values[-columns:]
     low, high = _range(shown)
     if from_zero:
         low = min(low, 0.0)
-    # Each value as wide as fits.
+    # The width of each value.
     times = max(columns // max(len(shown), 1), 1)
     steps = len(marks.ramp)
     none = 0.0 if from_zero else math.nan
@@ -91,7 +91,7 @@ def plot(
 
 
 def fit(text: str, width: int, more: str) -> str:
-    """Exactly so wide: what is too long loses its middle."""
+    """The text in exactly this width: a long one loses its middle."""
     wide = cells(text)
     if wide <= width:
         return text + " " * (width - wide)
@@ -108,7 +108,7 @@ def cells(text: str) -> int:
 
 
 def _taken(text: str, width: int) -> str:
-    """As much of its beginning as fits."""
+    """The beginning of the text that fits."""
     if text.isascii():
         return text[:width]
     taken = ""
@@ -126,14 +126,14 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _level(value: float, low: float, high: float, levels: int) -> int:
-    # Halves: the whole span of very large numbers would be no number.
+    # Halves: the whole span of very large numbers would overflow.
     span = high / 2 - low / 2
     part = (value / 2 - low / 2) / span if span > 0 else 0.5
     return min(max(int(part * levels), 0), levels - 1)
 
 
 def _joined(line: Line) -> Line:
-    """Neighbours of one style are one piece."""
+    """Joins neighbouring pieces of the same style."""
     joined: Line = []
     for style, text in line:
         if joined and joined[-1][0] == style:

@@ -5,7 +5,7 @@ import { ColourScale, inWords, type Kind, KINDS, LEVELS, type Tint } from "../co
 
 const WAITING = "…";
 
-/** What a tap says of the ops, the choice of what to colour by, and its legend. */
+/** The ops' statistics from a tap, the choice of the statistic that colours ops, and its legend. */
 export class Colours {
   private readonly known = new Map<number, Map<string, Statistics>>();
   private current: ColourScale | undefined;

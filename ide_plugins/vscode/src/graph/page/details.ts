@@ -6,12 +6,12 @@ interface Known {
   readonly mark: string | undefined;
   readonly fault: string;
   readonly values: ReadonlyMap<string, Value>;
-  /** What a tap says of it, in words. */
+  /** Its statistics from a tap, as text. */
   readonly statistics: string;
   readonly act: (type: "toggle" | "line" | "listing", op: number) => void;
 }
 
-/** An op in words, with what can be done; written anew only when something of it changed. */
+/** Text about an op, with its actions; rewritten only after a change. */
 export function describe(details: HTMLElement, op: Op | undefined, known: Known): void {
   const values = op?.outputs.map(({ variable }) => known.values.get(variable));
   const state = JSON.stringify([op?.id, known.mark, known.fault, known.statistics, values]);

@@ -1,4 +1,4 @@
-// The graph view's page: its state, and what mouse, keys and messages do.
+// The graph view's page: its state, and the handlers of mouse, keys and messages.
 
 import type { Graph, Op, Value } from "../../protocol";
 import { type Box, hiddenBy, layOut, type Layout } from "../layout";
@@ -44,7 +44,7 @@ let values = new Map<string, Value>();
 let following = true;
 let fault = "";
 
-// ---- what the extension says ---------------------------------------------------------------------
+// ---- messages from the extension -----------------------------------------------------------------
 
 window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   const message = event.data;
@@ -109,7 +109,7 @@ function arrange(): void {
 let frame = 0;
 let settling: ReturnType<typeof setTimeout> | undefined;
 
-/** At the next frame; then, when nothing moves any more, asks for the values in view. */
+/** Draws at the next frame; when the picture no longer moves, asks for the values in view. */
 function render(ask = true): void {
   if (ask) {
     clearTimeout(settling);
@@ -153,7 +153,7 @@ function size(): { width: number; height: number } {
   return svg.getBoundingClientRect();
 }
 
-/** All of it, but no larger than `largest`; or the upper part at a size that can be read. */
+/** Shows the whole picture, no larger than `largest`; or its upper part at a readable size. */
 function fit(largest: number, readable = false): void {
   const { width, height } = size();
   const whole = Math.min(width / (layout.width + 60), height / (layout.height + 60), largest);
@@ -175,7 +175,7 @@ function clamp(scale: number): number {
   return Math.min(Math.max(scale, SMALLEST), LARGEST);
 }
 
-/** Moves as little as needed to have the op in view, with some room around it. */
+/** Moves as little as needed to show the op, with some room around it. */
 function reveal(op: number): void {
   if (graph) {
     const around = hiddenBy(graph, folded);
@@ -253,7 +253,7 @@ function setFollowing(on: boolean): void {
   }
 }
 
-/** From the chosen op to the nearest one in that direction. */
+/** Goes from the chosen op to the nearest one in that direction. */
 function go(dx: number, dy: number): void {
   const start = boxes.get(selected ?? current[0] ?? layout.boxes[0]?.op.id ?? 0) ?? layout.boxes[0];
   if (!start || selected === undefined) {

@@ -15,7 +15,7 @@ export interface View {
   scale: number;
 }
 
-/** What is known of ops beside their places. */
+/** The state of ops beside their places. */
 export interface Looks {
   readonly current: ReadonlySet<number>;
   readonly selected: number | undefined;
@@ -25,7 +25,7 @@ export interface Looks {
   readonly colours: Pick<Colours, "tint" | "words">;
 }
 
-/** Draws the part of a layout that is in view: what is outside of it has no elements. */
+/** Draws the part of a layout that is in view: boxes and edges outside of it have no elements. */
 export class Scene {
   private readonly content = element("g", {});
   private readonly frames = element("g", { class: "frames" });
@@ -70,7 +70,7 @@ export class Scene {
     );
   }
 
-  /** Makes the picture what it should be; returns the boxes in view. */
+  /** Updates the picture; returns the boxes in view. */
   update(view: View, looks: Looks): Box[] {
     const { width, height } = this.svg.getBoundingClientRect();
     const left = -view.x / view.scale - MARGIN;
@@ -102,7 +102,7 @@ export class Scene {
       dress(drawn, box, looks);
     }
     if (added && this.layout.frames.length > 0) {
-      // An op comes before those in its blocks, which lie on it.
+      // An op comes before those in its blocks, which are drawn over it.
       this.boxes.append(...inView.flatMap((box) => this.drawnBoxes.get(box.op.id) ?? []));
     }
     this.updateEdges(top, bottom, left, right, looks);
@@ -198,7 +198,7 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   setAttribute(group, "aria-label", words.filter(Boolean).join(", "));
 }
 
-/** What it writes was there before it ran, so that a value says nothing. */
+/** Whether its output existed before it ran, so that a value does not show that it has run. */
 function inPlace(box: Box): boolean {
   const { inputs, outputs } = box.op;
   return outputs.some((output) => inputs.some((input) => input.variable === output.variable));
@@ -235,14 +235,14 @@ function rectangle(x: number, y: number, width: number, height: number): SVGRect
   return element("rect", Object.fromEntries(Object.entries(sizes).map(([key, size]) => [key, String(size)])));
 }
 
-/** Only what changed is written: the browser lays out anew what is. */
+/** Writes only changes, because each write makes the browser lay out again. */
 function setAttribute(on: Element, name: string, value: string): void {
   if (on.getAttribute(name) !== value) {
     on.setAttribute(name, value);
   }
 }
 
-/** By its class, or by what it is. */
+/** Sets the text of the child with that class or tag. */
 function setText(group: Element, kind: string, text: string): void {
   const line = group.querySelector(`:scope > .${kind}, :scope > ${kind}`);
   if (line && line.textContent !== text) {

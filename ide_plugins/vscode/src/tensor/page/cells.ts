@@ -8,10 +8,10 @@ export interface Place {
   readonly column: number;
 }
 
-// Cells that are not larger show no cross.
+// Cells up to this size show no cross.
 const CROSSED = 7;
 const [LARGEST, FLATTEST] = [28, 18];
-// A high one is scrolled rather than drawn with smaller cells, up to this height.
+// A high picture, up to this height, is scrolled instead of drawn with smaller cells.
 const [READABLE, HIGHEST] = [8, 2000];
 
 /** A canvas of coloured cells, with a cursor that mouse and arrow keys move. */
@@ -25,7 +25,7 @@ export class Cells {
   private bad: readonly Place[] = [];
   private cursor: Place | undefined;
 
-  /** @param moved the cursor is at another cell, or at none. @param chosen it was clicked. */
+  /** @param moved called when the cursor is at another cell, or at none. @param chosen called for a click. */
   constructor(
     private readonly moved: (place: Place | undefined) => void,
     private readonly chosen: (place: Place) => void,
@@ -42,7 +42,7 @@ export class Cells {
     this.canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** As large as fits the room; `colour` is asked once for each cell. */
+  /** Draws as large as the room allows; `colour` is called once for each cell. */
   draw(
     rows: number,
     columns: number,
@@ -144,7 +144,7 @@ export class Cells {
   }
 }
 
-/** The colours with their numbers, and those of NaN and Inf when there are any. */
+/** The colours with their numbers, and the colours of NaN and Inf if there are any. */
 export function legend(scale: Scale, values: Float32Array, marks: boolean): HTMLElement {
   const bar = make("canvas", { class: "bar", width: "160", height: "12", role: "presentation" });
   const context = bar.getContext("2d");

@@ -7,7 +7,7 @@ const RISING: readonly Colour[] = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [
 const SIGNED: readonly Colour[] = [[5, 48, 97], [67, 147, 195], [247, 247, 247], [214, 96, 77], [103, 0, 31]];
 const GREY: readonly Colour[] = [[0, 0, 0], [255, 255, 255]];
 
-// Colours that no scale has.
+// Colours that are in no scale.
 export const NAN: Colour = [255, 0, 220];
 export const ABOVE: Colour = [255, 140, 0];
 export const BELOW: Colour = [0, 225, 255];
@@ -28,7 +28,7 @@ export class Scale {
     return new Scale(low, high, RISING);
   }
 
-  /** Of a difference: white where there is none. */
+  /** The colours of a difference: white for none. */
   static around(far: number): Scale {
     return new Scale(-far, far, SIGNED);
   }

@@ -16,7 +16,7 @@ export function tell(message: FromPage): void {
   vscode.postMessage(message);
 }
 
-/** What is to be shown again when the window is loaded anew. */
+/** The state to restore when the window is reloaded. */
 export function remember(subject: Subject): void {
   vscode.setState(subject);
 }
@@ -25,7 +25,7 @@ export function remembered(): Subject | undefined {
   return vscode.getState();
 }
 
-/** What the adapter answers; fails with its sentence. */
+/** The adapter's answer; fails with the adapter's sentence. */
 export function query<T>(query: Query): Promise<T> {
   asked += 1;
   const id = asked;

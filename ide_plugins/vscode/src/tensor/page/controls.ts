@@ -3,7 +3,7 @@
 import { make } from "./dom";
 import type { Plane } from "./plane";
 
-/** Which axes are rows and columns, and a slider for each of the others. */
+/** The choice of axes for rows and columns, and a slider for each of the others. */
 export function controls(
   shape: readonly number[],
   current: () => Plane,
@@ -39,7 +39,7 @@ function axisChoice(
   select.addEventListener("change", () => {
     const chosen = Number(select.value);
     const other = which === "rows" ? "columns" : "rows";
-    // Choosing the other's axis exchanges them.
+    // Choosing the axis of the other list exchanges both.
     const rest = plane[other] === chosen ? plane[which] : plane[other];
     change({ ...plane, [which]: chosen, [other]: rest });
   });

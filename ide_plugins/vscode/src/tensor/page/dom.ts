@@ -2,7 +2,7 @@
 
 type Child = Node | string;
 
-/** An element with its attributes and what is in it. */
+/** An element with its attributes and children. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Readonly<Record<string, string>> = {},
@@ -16,7 +16,7 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Six digits are what one reads. */
+/** A number with six digits. */
 export function number(value: number | undefined): string {
   if (value === undefined) {
     return "–";

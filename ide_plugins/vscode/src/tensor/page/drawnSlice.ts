@@ -3,7 +3,7 @@
 import type { Figures, Slice } from "../messages";
 import type { Plane } from "./plane";
 
-/** A slice as it was drawn; that of the previous stop is compared with the one of this. */
+/** A slice as it was drawn; the previous stop's is compared with the current one. */
 export interface DrawnSlice {
   /** Equal for the same part of the same tensor. */
   readonly key: string;

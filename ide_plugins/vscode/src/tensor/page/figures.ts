@@ -6,7 +6,7 @@ import { make, number } from "./dom";
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [320, 84];
 
-/** The summary as a table; with a column for the previous stop's when that is compared. */
+/** The summary as a table; in a comparison with a column for the previous stop. */
 export function statistics(
   figures: Figures,
   before: Summary | undefined,
@@ -61,7 +61,7 @@ export function histogram({ low, high, counts }: Histogram): HTMLElement {
   const [most, width] = [Math.max(...counts, 1), WIDTH / counts.length];
   counts.forEach((count, index) => {
     const bar = document.createElementNS(SVG, "rect");
-    // What is not nothing is not shown as nothing.
+    // A small bar is never shown as empty.
     const height = count ? Math.max((count / most) * HEIGHT, 1.5) : 0;
     const edge = (at: number) => number(low + ((high - low) * at) / counts.length);
     const place = { x: index * width, y: HEIGHT - height, width: Math.max(width - 1, 0.5), height };

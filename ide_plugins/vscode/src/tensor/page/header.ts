@@ -4,7 +4,7 @@ import type { Subject } from "../messages";
 import { tell } from "./connection";
 import { make } from "./dom";
 
-/** What is shown, at which stop, and what can be done with it. */
+/** The expression, its stop, and the actions on it. */
 export class Header {
   readonly element = make("header");
   private readonly expression = make("input", { type: "text", "aria-label": "expression", spellcheck: "false" });
@@ -16,7 +16,7 @@ export class Header {
   private against = "";
   private choice = "nothing";
 
-  /** @param compared with the previous stop, or no longer. */
+  /** @param compared called when the comparison with the previous stop is turned on or off. */
   constructor(private readonly compared: (previous: boolean) => void) {
     const save = make("button", { title: "Write the whole tensor to a file that numpy.load reads" }, "Save as .npy…");
     save.addEventListener("click", () => tell({ kind: "save" }));
@@ -45,12 +45,12 @@ export class Header {
     this.fillCompare();
   }
 
-  /** @param part what of it is copied; empty for all. */
+  /** @param part the part to copy; empty for all. */
   describe(type: string, part: string): void {
     this.type.textContent = type;
     this.part = part;
     this.copy.textContent = this.part ? `Copy ${this.part} as NumPy` : "Copy as NumPy";
-    this.copy.title = this.part ? "The whole tensor is too large to copy: this part of it" : "";
+    this.copy.title = this.part ? "The whole tensor is too large to copy: copies this part" : "";
   }
 
   state(text: string): void {
@@ -71,7 +71,7 @@ export class Header {
   private choose(): void {
     const chosen = this.compare.value;
     if (chosen === "another") {
-      // What it is until the other one has been named.
+      // Unchanged until the user has named the other tensor.
       this.compare.value = this.choice;
       tell({ kind: "compare" });
       return;

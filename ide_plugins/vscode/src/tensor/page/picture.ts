@@ -1,8 +1,8 @@
-/** Pictures: tensors that look like one by their shape. */
+/** Pictures: tensors with the shape of an image. */
 export interface Layout {
   readonly rows: number;
   readonly columns: number;
-  /** The axis of red, green and blue; none for grey. */
+  /** The axis of red, green and blue; undefined for grey. */
   readonly channels: number | undefined;
 }
 
@@ -28,7 +28,7 @@ export function pictureLayout(shape: readonly number[]): Layout | undefined {
   return undefined;
 }
 
-/** What is black and what is white. */
+/** The values for black and for white. */
 export function brightness(dtype: string, min = 0, max = 1): readonly [number, number] {
   if (dtype === "uint8") {
     return [0, 255];

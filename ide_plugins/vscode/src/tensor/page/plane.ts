@@ -14,7 +14,7 @@ export function firstPlane(shape: readonly number[]): Plane {
   };
 }
 
-/** The plane in which that element lies. */
+/** The plane through that element. */
 export function planeThrough(plane: Plane, index: readonly number[]): Plane {
   return { ...plane, at: [...index] };
 }
@@ -24,7 +24,7 @@ export function indexOf(plane: Plane, row: number, column: number): number[] {
   return plane.at.map((index, axis) => (axis === plane.rows ? row : axis === plane.columns ? column : index));
 }
 
-/** Of a tensor with more elements than `most`, a part with no more: of the slice, its first rows. */
+/** The part to copy of a tensor with more elements than `most`: the first rows of the slice. */
 export function copiable(shape: readonly number[], plane: Plane, most: number): string {
   if (shape.reduce((count, size) => count * size, 1) <= most) {
     return "";

@@ -3,23 +3,23 @@
 import type { Slice } from "../messages";
 import { make } from "./dom";
 
-// Pages as they are asked for, and how many are kept.
+// The size of a fetched page, and the number of pages that are kept.
 const [PAGE_ROWS, PAGE_COLUMNS, PAGES] = [64, 16, 64];
 const ROW_HEIGHT = 22;
-// Browsers draw no element that is much higher; beyond it the scroll bar is a scale of its own.
+// Browsers draw no element that is much higher; beyond it the scroll bar is scaled.
 const HIGHEST = 4_000_000;
 
 export interface Source {
   readonly rows: number;
   readonly columns: number;
-  /** Of texts as they are as a rule; wider ones make columns wider. */
+  /** The usual length of texts; wider ones make columns wider. */
   readonly characters: number;
   page(rowStart: number, rowCount: number, columnStart: number, columnCount: number): Promise<Slice>;
-  /** Marked, as another value than at the previous stop. */
+  /** Whether to mark the cell, because its value differs from the previous stop's. */
   changed(row: number, column: number): boolean;
 }
 
-/** Exact values; only the cells in view exist, and only their pages are asked for. */
+/** Exact values; only the cells in view exist, and only their pages are fetched. */
 export class Table {
   readonly element = make("div", { class: "table", tabindex: "0", role: "grid", "aria-label": "values" });
   private readonly space = make("div", { class: "space" });

@@ -6,7 +6,7 @@ export type Tab = "heat" | "picture" | "values";
 
 const NAMES: Readonly<Record<Tab, string>> = { heat: "Heat Map", picture: "Image", values: "Values" };
 
-/** What the slice is shown as; left and right go from one to the next. */
+/** The tabs of a slice; the left and right keys go from one to the next. */
 export class Tabs {
   readonly element = make("div", { role: "tablist", "aria-label": "how the slice is shown" });
   private readonly buttons = new Map<Tab, HTMLButtonElement>();

@@ -15,13 +15,13 @@ import { Table } from "./table";
 import { type Tab, Tabs } from "./tabs";
 
 const BINS = 40;
-// Of larger tensors the histogram comes after the rest.
+// The histogram of a larger tensor comes after the rest.
 const QUICK = 8 << 20;
 const MOST_CELLS = 512;
-// More are too many to copy.
+// The most elements to copy.
 const COPIED = 100_000;
 
-/** The whole page. What it asks for is forgotten when the next stop, or another slice, comes first. */
+/** The whole page. It ignores answers that come after the next stop, or after another slice. */
 export class View {
   private readonly header = new Header((previous) => this.compareWithPrevious(previous));
   private readonly message = make("div", { class: "message", role: "alert" });
@@ -74,7 +74,7 @@ export class View {
     this.subject = subject;
     remember(subject);
     this.header.subject(subject);
-    // What was stepped over faster than it could be drawn does not count.
+    // Steps that were faster than the drawing do not count.
     this.before = same ? (this.now ?? this.before) : undefined;
     this.figuresBefore = same ? this.figures : undefined;
     this.now = undefined;
@@ -107,7 +107,7 @@ export class View {
     }
   }
 
-  /** Where one looked before, if that is still there. */
+  /** The plane in view before, if it still exists. */
   private fitting(shape: readonly number[]): Plane {
     if (!this.plane || this.plane.at.length !== shape.length) {
       return firstPlane(shape);
@@ -121,7 +121,7 @@ export class View {
     this.message.textContent = error instanceof Error ? error.message : String(error);
   }
 
-  // ---- what is looked at -------------------------------------------------------------------------
+  // ---- the tensor --------------------------------------------------------------------------------
 
   private move(plane: Plane): void {
     this.plane = plane;
@@ -246,7 +246,7 @@ export class View {
       this.tab = "heat";
     }
     const hidden = this.tab === "picture" ? layout?.channels : undefined;
-    // Not made anew under a slider that is being dragged.
+    // Kept while a slider is being dragged.
     const key = JSON.stringify([figures.shape, plane.rows, plane.columns, hidden]);
     const moved = this.controlsBox.dataset["key"] === key && this.controlsBox.contains(document.activeElement);
     if (!moved) {
@@ -314,7 +314,7 @@ export class View {
     return Scale.of(...scaleRange(values, figures.summary.min, figures.summary.max));
   }
 
-  /** What one must know of the picture. */
+  /** Notes on the picture. */
   private note(now: DrawnSlice): string {
     const { rowStep, columnStep, rows, columns } = now.slice;
     if (!rows || !columns) {
@@ -322,7 +322,7 @@ export class View {
     }
     const notes: string[] = [];
     if (this.previous && this.tab === "heat") {
-      notes.push(this.comparable ? "now − before" : "no earlier stop has this part: step, then it is compared");
+      notes.push(this.comparable ? "now − before" : "no earlier stop has this part: step to compare it");
     }
     if (rowStep > 1 || columnStep > 1) {
       notes.push(`${every(rowStep, "row")} and ${every(columnStep, "column")}`);
