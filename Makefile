@@ -65,9 +65,6 @@ build: $(STAMPS)/install ## Build everything into .venv (Debian packages, enviro
 demo: build ## Train the digits model, then find a NaN in a batch debugging session
 	@tools/demo.sh
 
-# A failed test is rerun and listed in the summary: it is a defect to fix. Remove this when three whole
-# runs in a row have needed no rerun.
-AGAIN = --reruns 1 -rR
 # Tests run in two processes; with --dist loadfile, tests of one file share a process, servers and folders.
 TWO = -n 2
 # Prints how long a recipe took, also after a failure.
@@ -79,7 +76,7 @@ test: docs includes test-fast test-e2e test-emacs test-vscode ## All tests, and 
 FAST = -m "not e2e and not vscode and not slow and not emacs"
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
-	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) $(FAST) tests
+	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) $(FAST) tests
 
 test-cpp: build ## The C++ test programs
 	@if compgen -G 'tests/cpp/*.cc' >/dev/null; then \
@@ -102,10 +99,10 @@ $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
 	@touch $@
 
 test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
-	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs" tests
+	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs" tests
 
 test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real Emacs with dap-mode
-	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 -m emacs tests
+	@$(TIMED) $(PYTEST) -q --durations=10 -m emacs tests
 
 FUZZ_SECONDS ?= 60
 fuzz: build $(STAMPS)/extra-test ## Run each fuzz test for FUZZ_SECONDS (60)
@@ -115,7 +112,7 @@ fuzz: build $(STAMPS)/extra-test ## Run each fuzz test for FUZZ_SECONDS (60)
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@bash tests/vscode/setup.sh
-	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) -m vscode tests/vscode
+	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) -m vscode tests/vscode
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal again
 	@$(PY) tools/record_pictures.py
