@@ -77,7 +77,7 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         if TARGET.is_file() and TARGET.read_text() == page:
             return 0
-        print(f"{TARGET.name} is out of date: run python tools/gen_cli_docs.py")
+        print(f"{TARGET.name} is out of date: run .venv/bin/python tools/gen_cli_docs.py")
         return 1
     TARGET.write_text(page)
     return 0

@@ -179,8 +179,9 @@ bool Op::Register() {
   for (const AttrSchema& attr : def_.schema.attrs) {
     CheckName(def_.schema, "an attribute", attr.name);
   }
-  const bool inserted = Registry().emplace(def_.schema.type, std::move(def_)).second;
-  OPSTEP_CHECK(inserted, "two ops are registered under one name");
+  const std::string type = def_.schema.type;
+  const bool inserted = Registry().emplace(type, std::move(def_)).second;
+  OPSTEP_CHECK(inserted, "two ops are named ", type);
   return true;
 }
 

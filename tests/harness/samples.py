@@ -92,11 +92,20 @@ class Case:
             names[attr["name"]] = value
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the mean of nothing
-            result = _evaluate(self.schema["oracle"], names)
+            result = self._result(names)
         values = result if isinstance(result, tuple) else (result,)
         return [
             np.asarray(value) for value, made in zip(values, self._made(), strict=False) if made
         ]
+
+    def _result(self, names: dict[str, Any]) -> Any:
+        if not self.schema["oracle"]:
+            raise ValueError(f"{self.type} has samples but no oracle")
+        try:
+            return _evaluate(self.schema["oracle"], names)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"the oracle failed on '{self.label}': {reason}") from error
 
     def _made(self) -> Iterator[bool]:
         """For each value of the oracle, whether the op makes it: optional ones only when wanted."""
@@ -115,7 +124,7 @@ def cases(schema: Schema) -> Iterator[Case]:
     slots = {slot["name"]: slot for slot in schema["inputs"]}
     attrs = {attr["name"]: attr for attr in schema["attrs"]}
     for sample in schema["samples"]:
-        given = [item.split("=", 1) for item in sample.split()]
+        given = [_name_and_text(schema, sample, item) for item in sample.split()]
         optional = {slot["name"] for slot in schema["outputs"] if slot["optional"]}
         wanted = {name for name, text in given if name in optional and text == "wanted"}
         known = slots.keys() | attrs.keys() | wanted
@@ -138,7 +147,14 @@ def cases(schema: Schema) -> Iterator[Case]:
             yield Case(schema, label, inputs, values, "{special}" in sample, fixed, wanted)
 
 
-def _free_dtypes(given: list[list[str]], slots: dict[str, Any]) -> list[str]:
+def _name_and_text(schema: Schema, sample: str, item: str) -> tuple[str, str]:
+    name, equals, text = item.partition("=")
+    if not equals:
+        raise ValueError(f"{schema['type']}: sample '{sample}': write NAME=VALUE, not '{item}'")
+    return name, text
+
+
+def _free_dtypes(given: list[tuple[str, str]], slots: dict[str, Any]) -> list[str]:
     for name, text in given:
         if name in slots and text.startswith("["):
             return slots[name]["dtypes"]

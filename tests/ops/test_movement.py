@@ -67,7 +67,7 @@ BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: ops.tile(data("a", [3]), repeats=[2**62]), "which is too large"),
     (
         lambda: ops.gather_elements(data("a", [3, 2]), data("i", [3, 3], "int64")),
-        "[gather_elements] X is [3, 2] but indices is [3, 3]: it must have as many axes",
+        "[gather_elements] X is [3, 2] but indices is [3, 3]: it must have the same number of axes",
     ),
     (
         lambda: ops.gather_nd(data("a", [3, 2]), data("i", [4, 3], "int64")),

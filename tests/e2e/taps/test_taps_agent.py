@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.patience import SECONDS
-from harness.tap_processes import finished, run, script, steps, tap, until, until_ended
+from harness.patience import SECONDS, until_async
+from harness.tap_processes import finished, run, script, steps, tap, until_ended
 from harness.tap_server import TapServer, adds_up, dropped
 from opstep_server.wire import debug_pb2 as pb
 
@@ -86,7 +86,7 @@ def test_the_first_runs_are_counted_once_whatever_else_is_set(tmp_path: Path):
             wanted = pb.SetTaps(server="test", taps=[first, *others])
             await server.ask(pb.Command(set_taps=wanted))
             # Runs were made with these.
-            await until(
+            await until_async(
                 lambda uid=f"other {number}": server.records[uid] > 0 and server.records["t"] > 0
             )
 
@@ -100,7 +100,7 @@ def test_a_rate_is_kept_and_what_is_beyond_it_counted(tmp_path: Path):
     began = time.monotonic()
 
     async def during() -> None:
-        await until(lambda: server.records["t"] >= 40)
+        await until_async(lambda: server.records["t"] >= 40)
         while not (await server.listed())["t"].counts.rate:
             await asyncio.sleep(0.02)
 
@@ -203,7 +203,7 @@ def test_set_changed_and_removed_while_running(tmp_path: Path):
             return {status.uid: status for status in reply.taps.statuses}
 
         await put(tap("mean*"))
-        await until(lambda: server.records["t"] >= 50)
+        await until_async(lambda: server.records["t"] >= 50)
         before = (await server.listed())["t"].counts.produced
         await put(tap("mean*", every=1000))
         assert (await server.listed())["t"].counts.produced >= before
@@ -211,9 +211,9 @@ def test_set_changed_and_removed_while_running(tmp_path: Path):
         assert not await server.listed()
         # What had gathered comes before the records of another one.
         await put(tap("mean*", uid="next"))
-        await until(lambda: server.records["next"] > 0)
+        await until_async(lambda: server.records["next"] > 0)
         seen = server.records["t"]
-        await until(lambda: server.records["next"] > 100)
+        await until_async(lambda: server.records["next"] > 100)
         assert server.records["t"] == seen
         reply = await server.ask(pb.Command(list_taps=pb.ListTaps()))
         assert [line.split('"did": "')[1].split('"')[0] for line in reply.taps.audit] == [
@@ -253,11 +253,11 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path):
             end = tmp_path / "until"
             process = await stack.enter_async_context(script(address, "1", str(end)))
             await asyncio.wait_for(first.here.wait(), SECONDS)
-            await until(lambda: first.records["t"] >= 20)
+            await until_async(lambda: first.records["t"] >= 20)
             await down.aclose()
             (tmp_path / "s").unlink(missing_ok=True)
             await stack.enter_async_context(second.at(tmp_path / "s"))
-            await until(lambda: second.records["t"] >= 20)
+            await until_async(lambda: second.records["t"] >= 20)
             end.touch()
             out, _ = await finished(process)
             await asyncio.wait_for(second.gone.wait(), SECONDS)
@@ -283,7 +283,7 @@ def test_a_tap_ends_with_its_server_when_asked(tmp_path: Path):
             address = await down.enter_async_context(first.at(tmp_path / "s"))
             await stack.enter_async_context(script(address, "1", str(tmp_path / "never")))
             await asyncio.wait_for(first.here.wait(), SECONDS)
-            await until(lambda: min(first.records["goes"], first.records["stays"]) >= 5)
+            await until_async(lambda: min(first.records["goes"], first.records["stays"]) >= 5)
             await down.aclose()
             (tmp_path / "s").unlink(missing_ok=True)
             await stack.enter_async_context(second.at(tmp_path / "s"))
@@ -306,10 +306,10 @@ def test_seconds_and_a_date_end_a_tap(tmp_path: Path):
 
     async def during() -> None:
         # Set when runs are made.
-        await until(lambda: server.records["running"] > 0)
+        await until_async(lambda: server.records["running"] > 0)
         await server.ask(pb.Command(set_taps=pb.SetTaps(server="test", taps=wanted)))
         await until_ended(server, "seconds")()
-        await until(lambda: server.records["hour"] > 0)
+        await until_async(lambda: server.records["hour"] > 0)
 
     run(server, tmp_path, "1", during=during)
     assert "1 s are over" in server.statuses["seconds"].ended
@@ -327,7 +327,7 @@ def test_a_tap_that_is_removed_and_set_again_counts_anew(tmp_path: Path):
         for _ in range(2):
             before = server.records["t"]
             await put(tap("mean_0", first=3))
-            await until(lambda before=before: server.records["t"] >= before + 3)
+            await until_async(lambda before=before: server.records["t"] >= before + 3)
             while (counts := (await server.listed())["t"].counts).delivered < 3:
                 await asyncio.sleep(0.02)
             assert adds_up(counts) and counts.produced == counts.delivered == 3

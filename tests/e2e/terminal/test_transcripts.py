@@ -2,7 +2,8 @@
 
 The first line is the shell's, each `(opstep) …` a command, all else what is shown. A line of `...`
 stands for any lines. With --batch the commands are -ex options, otherwise they come from a pipe,
-which goes on after a wrong one. With OPSTEP_UPDATE=1 the files are written anew: read the diff.
+which goes on after a wrong one. With OPSTEP_UPDATE=1 the files that differ are written anew, and
+their tests are skipped: read the diff.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def typed(text: str) -> list[str]:
 
 def seen(text: str, folder: Path) -> str:
     """Runs the transcript's commands beside the programs of the tests; files go to `folder`."""
-    first, *_ = text.splitlines()
+    first, _, _ = text.partition("\n")
+    assert first.startswith("$ opstep "), "the first line starts opstep: '$ opstep debug loop.py'"
     _, word, *rest = shlex.split(first.removeprefix("$ "))
     batch = "--batch" in rest
     options = [part for command in typed(text) if batch for part in ("-ex", command)]
@@ -73,10 +75,11 @@ def test_transcript(path: Path, tmp_path: Path):
         return
     if os.environ.get("OPSTEP_UPDATE"):
         path.write_text(shown)
+        pytest.skip(f"{path.name} is written anew: read the diff")
     assert shown == text
 
 
 def test_every_command_is_in_a_transcript():
     words = {line.split()[0] for path in FILES for line in typed(path.read_text()) if line}
     unused = [c.name for c in COMMANDS if not words & {c.name, *c.aliases}]
-    assert unused == []
+    assert unused == [], f"type them in a file of tests/transcripts: {', '.join(unused)}"

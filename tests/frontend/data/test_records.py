@@ -135,7 +135,7 @@ def test_a_wrong_record_is_not_written(tmp_path: Path) -> None:
             ({"x": [1, 2], "y": 1, "z": 1}, "it has no field 'z'"),
             ({"x": [1, 2, 3], "y": 1}, r"'x' is float32\[3\] but the file has it as float32\[2\]"),
             ({"x": [1, 2], "y": np.float32(1)}, r"'y' is float32\[\] but the file has it as int64"),
-            ({"x": "ab", "y": 1}, "'x' is no float32 array"),
+            ({"x": "ab", "y": 1}, "'x' is not a float32 array"),
         ]:
             with pytest.raises(Error, match=rf"a\.rec'.*{why}"):
                 writer.write(**wrong)

@@ -10,7 +10,7 @@ from opstep_server.taps import config, keys, tap_docs
 
 def test_the_page_is_up_to_date(root: Path) -> None:
     assert (root / "docs" / "taps.md").read_text() == tap_docs.markdown(), (
-        "write it again: python -m opstep_server.taps.tap_docs > docs/taps.md"
+        "write it again: .venv/bin/python -m opstep_server.taps.tap_docs > docs/taps.md"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from opstep_server.wire import debug_pb2 as pb
 
 def test_the_page_is_what_the_table_says(root: Path):
     assert (root / "docs" / "commands.md").read_text() == command_docs.markdown(), (
-        "write it again: python -m opstep_server.cli.command_docs > docs/commands.md"
+        "write it again: .venv/bin/python -m opstep_server.cli.command_docs > docs/commands.md"
     )
 
 
@@ -43,7 +44,7 @@ def test_every_command_is_in_help_and_has_its_own():
 
 def test_names_and_aliases_are_unique_and_found():
     words = [word for c in COMMANDS for word in (c.name, *c.aliases)]
-    assert len(words) == len(set(words))
+    assert [word for word, count in Counter(words).items() if count > 1] == []
     for command in COMMANDS:
         for word in (command.name, *command.aliases):
             assert find(word) is command
