@@ -33,7 +33,7 @@ void BinaryChunk(BinaryOp op, const int64_t* a, const int64_t* b, int64_t* out, 
   };
   if (op == BinaryOp::kFloorDivide || op == BinaryOp::kModulo) {
     OPSTEP_CHECK(std::find(b, b + n, 0) == b + n, SymbolOf(op),
-                 " by zero in whole numbers: use floats");
+                 " divides by zero in whole numbers: use floats");
   }
   switch (op) {
     case BinaryOp::kAdd:

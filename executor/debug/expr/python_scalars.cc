@@ -45,12 +45,12 @@ Value OfInts(BinaryOp op, int64_t a, int64_t b) {
       overflow = __builtin_mul_overflow(a, b, &r);
       break;
     case BinaryOp::kFloorDivide:
-      OPSTEP_CHECK(b != 0, "// by zero");
+      OPSTEP_CHECK(b != 0, "// divides by zero");
       overflow = b == -1 && a == INT64_MIN;
       if (!overflow) r = FloorDivide(a, b);
       break;
     case BinaryOp::kModulo:
-      OPSTEP_CHECK(b != 0, "% by zero");
+      OPSTEP_CHECK(b != 0, "% divides by zero");
       r = Modulo(a, b);
       break;
     case BinaryOp::kPower:
@@ -86,7 +86,7 @@ Value OfFloats(BinaryOp op, double a, double b) {
     default:
       break;
   }
-  OPSTEP_CHECK(b != 0, SymbolOf(op), " by zero");
+  OPSTEP_CHECK(b != 0, SymbolOf(op), " divides by zero");
   if (op == BinaryOp::kDivide) return Value::Float(a / b);
   return Value::Float(op == BinaryOp::kModulo ? FloatModulo(a, b) : FloatFloorDivide(a, b));
 }
