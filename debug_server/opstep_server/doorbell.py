@@ -125,8 +125,18 @@ async def _who(path: str) -> Running | None:
 
 
 async def _ask(path: str, line: str) -> dict[str, Any]:
+    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        # Where many are waiting to be let in, the kernel refuses one more for the moment, and asyncio
+        # gives a stream that is not connected.
+        while True:
+            reader, writer = await asyncio.open_unix_connection(path, limit=_MAX_LINE)
+            if writer.get_extra_info("peername") is not None:
+                return reader, writer
+            writer.close()
+            await asyncio.sleep(0.01)
+
     async def talk() -> dict[str, Any]:
-        reader, writer = await asyncio.open_unix_connection(path, limit=_MAX_LINE)
+        reader, writer = await connect()
         try:
             writer.write(line.encode() + b"\n")
             await writer.drain()

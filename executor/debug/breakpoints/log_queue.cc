@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kGather{20};
 constexpr std::chrono::milliseconds kLast{500};
-constexpr std::chrono::milliseconds kSettle{200};
 // With this much queued the sender does not wait; also the most that one message holds.
 constexpr size_t kMuch = 128 << 10;
 constexpr size_t kMuchRecords = 2000;
@@ -108,7 +107,8 @@ void LogQueue::Flush() {
 void LogQueue::Settle() {
   if (!unsettled_.load(std::memory_order_relaxed)) return;
   std::unique_lock lock(mutex_);
-  const auto until = std::chrono::steady_clock::now() + kSettle;
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience_);
   while (true) {
     Send();
     if (Empty()) {

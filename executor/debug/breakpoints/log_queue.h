@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -22,8 +23,11 @@ namespace opstep {
 // are many, and waits on its condition variable only.
 class LogQueue {
  public:
-  // `send` must not block; false when the message goes nowhere.
-  explicit LogQueue(std::function<bool(proto::Logs&&)> send) : send_(std::move(send)) {}
+  // `send` must not block; false when the message goes nowhere. `patience`: the longest time that
+  // Settle waits.
+  explicit LogQueue(std::function<bool(proto::Logs&&)> send,
+                    std::chrono::duration<double> patience = std::chrono::milliseconds(200))
+      : send_(std::move(send)), patience_(patience) {}
   ~LogQueue() { Close(); }
   LogQueue(const LogQueue&) = delete;
 
@@ -33,7 +37,7 @@ class LogQueue {
   void Taken(uint64_t records);
   // Sends what may be sent now, before a message that must not overtake it.
   void Flush();
-  // At the end of a run: waits a moment until the server has processed all records, so that the
+  // At the end of a run: waits until the server has processed all records, so that the
   // program's next output cannot overtake them. Does not wait for a server that was too slow
   // before, until it has caught up.
   void Settle();
@@ -54,6 +58,7 @@ class LogQueue {
   void Drop(const proto::LogRecord& record) { ++dropped_[record.breakpoint()]; }
 
   const std::function<bool(proto::Logs&&)> send_;
+  const std::chrono::duration<double> patience_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<proto::LogRecord> records_;

@@ -19,6 +19,12 @@ std::atomic<uint64_t> sessions{0};
 // How long a process that ends waits until the records of its taps are confirmed.
 constexpr std::chrono::milliseconds kLastRecords{2000};
 
+// How long the end of a run waits for the server to show its log lines: as long as the first run
+// waits for the server, so a launched program waits longer than one that is attached to.
+std::chrono::duration<double> LogPatience(const AgentOptions& options) {
+  return std::chrono::duration<double>(std::clamp(options.wait_seconds, 0.2, 10.0));
+}
+
 void TellLost(uint64_t logs) {
   if (logs == 0) return;
   std::fprintf(stderr,
@@ -65,11 +71,13 @@ Session::Session(AgentOptions options, std::shared_ptr<Taps> taps)
       channel_(std::make_unique<Channel>(
           Destination{options_.address, options_.token, options_.root_certificates},
           MakeHello(options_), this)),
-      logs_([this](proto::Logs&& logs) {
-        proto::FromExecutor message;
-        *message.mutable_logs() = std::move(logs);
-        return channel_->Send(std::move(message));
-      }),
+      logs_(
+          [this](proto::Logs&& logs) {
+            proto::FromExecutor message;
+            *message.mutable_logs() = std::move(logs);
+            return channel_->Send(std::move(message));
+          },
+          LogPatience(options_)),
       taps_(std::move(taps)),
       tap_runs_(mutex_, plans_, *taps_, [this] {
         BindAll();

@@ -268,6 +268,7 @@ def test_silent_callers_keep_nobody_from_the_door(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(doorbell, "SECONDS", SECONDS)
     with Script(tmp_path).ready() as script, contextlib.ExitStack() as callers:
         for _ in range(200):
             caller = callers.enter_context(socket.socket(socket.AF_UNIX))
