@@ -126,8 +126,8 @@ async def _who(path: str) -> Running | None:
 
 async def _ask(path: str, line: str) -> dict[str, Any]:
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        # Where many are waiting to be let in, the kernel refuses one more for the moment, and asyncio
-        # gives a stream that is not connected.
+        # While the doorbell's queue is full the kernel refuses, and asyncio gives a stream that is
+        # not connected.
         while True:
             reader, writer = await asyncio.open_unix_connection(path, limit=_MAX_LINE)
             if writer.get_extra_info("peername") is not None:
