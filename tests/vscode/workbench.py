@@ -181,16 +181,25 @@ class Workbench:
 
         def dragged() -> bool:
             side_bar = self._side_bar()
-            y = side_bar["y"] + side_bar["height"] / 2
             if abs(side_bar["width"] - to) <= 2:
                 return True
-            self.page.mouse.move(side_bar["x"] + side_bar["width"], y)
+            # The newest VS Code has a gap there, and a handle in the middle of the edge.
+            edge = side_bar["x"] + side_bar["width"]
+            x = min(self._vertical_edges(), key=lambda x: abs(x - edge))
+            y = side_bar["y"] + side_bar["height"] / 4
+            self.page.mouse.move(x, y)
             self.page.mouse.down()
-            self.page.mouse.move(side_bar["x"] + to, y, steps=5)
+            self.page.mouse.move(x + to - side_bar["width"], y, steps=5)
             self.page.mouse.up()
             return False
 
         until(f"a side bar of {to} pixels", dragged)
+
+    def _vertical_edges(self) -> list[float]:
+        """The middle of each edge that can be dragged to the left and right."""
+        edges = self.page.locator(".monaco-sash.vertical:not(.disabled) >> visible=true")
+        boxes = [edge.bounding_box() for edge in edges.all()]
+        return [box["x"] + box["width"] / 2 for box in boxes if box]
 
     def _side_bar(self) -> FloatRect:
         box = self.page.locator(".part.sidebar").bounding_box()
