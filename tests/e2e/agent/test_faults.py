@@ -186,12 +186,17 @@ def test_a_thousand_attaches_leave_nothing_behind(tmp_path: Path) -> None:
     with Script(tmp_path).ready() as script:
         # Allocators and gRPC's own threads settle first.
         asyncio.run(cycles(script.pid, 200))
-        threads, descriptors, kilobytes = usage(script.pid)
-        asyncio.run(cycles(script.pid, 1000))
-        assert wait_until(lambda: usage(script.pid)[0] <= threads), usage(script.pid)
-        after = usage(script.pid)
-        assert after[1] <= descriptors, (after, descriptors)
-        assert after[2] - kilobytes <= 1024, (after, kilobytes)
+        grown = []
+        # A leak shows in each round. Once in a while the C library takes another arena for threads
+        # that happen to run side by side; that shows in one round.
+        while len(grown) < 3 and (not grown or grown[-1] > 1024):
+            threads, descriptors, kilobytes = usage(script.pid)
+            asyncio.run(cycles(script.pid, 1000))
+            assert wait_until(lambda: usage(script.pid)[0] <= threads), usage(script.pid)
+            after = usage(script.pid)
+            assert after[1] <= descriptors, (after, descriptors)
+            grown.append(after[2] - kilobytes)
+        assert grown[-1] <= 1024, grown
         assert "done" in script.finish()
 
 
