@@ -186,11 +186,12 @@ def test_a_thousand_attaches_leave_nothing_behind(tmp_path: Path) -> None:
     with Script(tmp_path).ready() as script:
         # Allocators and gRPC's own threads settle first.
         asyncio.run(cycles(script.pid, 200))
-        grown = []
+        threads, descriptors, _ = usage(script.pid)
+        grown: list[int] = []
         # A leak shows in each round. Once in a while the C library takes another arena for threads
         # that happen to run side by side; that shows in one round.
         while len(grown) < 3 and (not grown or grown[-1] > 1024):
-            threads, descriptors, kilobytes = usage(script.pid)
+            kilobytes = usage(script.pid)[2]
             asyncio.run(cycles(script.pid, 1000))
             assert wait_until(lambda: usage(script.pid)[0] <= threads), usage(script.pid)
             after = usage(script.pid)
