@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 // NumPy's own headers have about 100 bytes.
-constexpr uint64_t kMaxHeader = 64 << 10;
+constexpr uint64_t kMaxNpyHeader = 64 << 10;
 
 struct Code {
   DType dtype;
@@ -152,8 +152,8 @@ NpyHeader ReadNpyHeader(const NextBytes& next, uint64_t size, const std::string&
   if (major > 1) next(start + 10, 2);
   const uint64_t length = uint64_t{start[8]} | uint64_t{start[9]} << 8 | uint64_t{start[10]} << 16 |
                           uint64_t{start[11]} << 24;
-  OPSTEP_CHECK(length <= kMaxHeader, what, " has a .npy header of ", length, " bytes; at most ",
-               kMaxHeader, " are read");
+  OPSTEP_CHECK(length <= kMaxNpyHeader, what, " has a .npy header of ", length, " bytes; at most ",
+               kMaxNpyHeader, " are read");
   OPSTEP_CHECK(length <= size - lead, what, " is not whole: its header is cut");
   std::string text(static_cast<size_t>(length), '\0');
   next(text.data(), text.size());

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
 
-constexpr uint64_t kMaxHeader = 100'000'000;
+constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
 // In the order of DType.
 constexpr std::array<std::string_view, 11> kNames = {"",    "F32", "F64", "F16", "BF16", "I8",
@@ -77,7 +77,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   OPSTEP_CHECK(file_.size() >= 8, name, " is too short to be a safetensors file");
   uint64_t length = 0;
   file_.Read(0, &length, sizeof(length));
-  OPSTEP_CHECK(length <= kMaxHeader && length >= 2, name,
+  OPSTEP_CHECK(length <= kMaxSafetensorsHeader && length >= 2, name,
                " is not a safetensors file: its header would have ", length, " bytes");
   OPSTEP_CHECK(length <= file_.size() - 8, name, " is not whole: its header is cut");
   std::string header(static_cast<size_t>(length), '\0');

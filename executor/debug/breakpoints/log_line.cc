@@ -7,7 +7,7 @@ namespace {
 // Larger values are shown without their elements.
 constexpr uint64_t kElements = 8;
 // A record is a line for people: nothing larger is intended.
-constexpr size_t kMostBytes = 64 << 10;
+constexpr size_t kMostLineBytes = 64 << 10;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void LogLine::Write(const FrameView& frame, proto::LogRecord* record) const {
       }
     }
     bytes += part->ByteSizeLong();
-    if (bytes > kMostBytes) {
+    if (bytes > kMostLineBytes) {
       part->set_error("the rest is too long for a log message");
       return;
     }

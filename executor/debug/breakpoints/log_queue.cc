@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds kLast{500};
 // With this much queued the sender does not wait; also the most that one message holds.
 constexpr size_t kMuch = 128 << 10;
 constexpr size_t kMuchRecords = 2000;
-constexpr size_t kMostBytes = 8 << 20;
+constexpr size_t kMostQueuedBytes = 8 << 20;
 // Of records under way.
 constexpr uint64_t kAhead = 4000;
 
@@ -23,7 +23,7 @@ void LogQueue::Add(proto::LogRecord record) {
   const size_t size = record.ByteSizeLong();
   std::lock_guard lock(mutex_);
   unsettled_.store(true, std::memory_order_relaxed);
-  if (bytes_ + size > kMostBytes) {
+  if (bytes_ + size > kMostQueuedBytes) {
     Drop(record);
     return;
   }

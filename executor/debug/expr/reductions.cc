@@ -125,23 +125,24 @@ struct ArgExtreme {
 };
 
 template <typename C>
-struct Nonzero {
+struct CountNonzero {
   int64_t count = 0;
   void Add(const C* p, int64_t n) {
     for (int64_t i = 0; i < n; ++i) count += p[i] != 0;
   }
 };
 template <typename C>
-struct Any : Nonzero<C> {
+struct Any : CountNonzero<C> {
   int64_t Result(int64_t) const { return this->count > 0; }
 };
 template <typename C>
-struct All : Nonzero<C> {
+struct All : CountNonzero<C> {
   int64_t Result(int64_t n) const { return this->count == n; }
 };
 
 template <typename Accumulator, typename C>
-void Run(const Value& view, int64_t outer, int64_t inner, DType dtype, char* to, Budget& budget) {
+void RunReduction(const Value& view, int64_t outer, int64_t inner, DType dtype, char* to,
+                  Budget& budget) {
   Reader<C> reader(view);
   for (int64_t o = 0; o < outer; ++o) {
     Accumulator accumulator;
@@ -158,31 +159,31 @@ void Run(const Value& view, int64_t outer, int64_t inner, DType dtype, char* to,
 }
 
 template <typename C>
-void Run(ReduceOp op, const Value& view, int64_t outer, int64_t inner, DType dtype, char* to,
-         Budget& budget) {
+void RunReduction(ReduceOp op, const Value& view, int64_t outer, int64_t inner, DType dtype,
+                  char* to, Budget& budget) {
   switch (op) {
     case ReduceOp::kAny:
-      return Run<Any<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Any<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kAll:
-      return Run<All<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<All<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kMin:
-      return Run<Extreme<C, false>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Extreme<C, false>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kMax:
-      return Run<Extreme<C, true>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Extreme<C, true>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kMean:
-      return Run<Mean<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Mean<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kSum:
-      return Run<Sum<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Sum<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kStd:
-      return Run<Std<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Std<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kVar:
-      return Run<Var<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Var<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kNorm:
-      return Run<Norm<C>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<Norm<C>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kArgMax:
-      return Run<ArgExtreme<C, true>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<ArgExtreme<C, true>, C>(view, outer, inner, dtype, to, budget);
     case ReduceOp::kArgMin:
-      return Run<ArgExtreme<C, false>, C>(view, outer, inner, dtype, to, budget);
+      return RunReduction<ArgExtreme<C, false>, C>(view, outer, inner, dtype, to, budget);
   }
 }
 
@@ -280,7 +281,7 @@ Value Reduce(ReduceOp op, const Value& value, const Value* axis, bool keepdims, 
   Value::Fresh(to, split.dims, budget, &out, &memory);
   if (split.outer > 0) {
     DispatchCompute(from, [&](auto c) {
-      Run<decltype(c)>(op, split.view, split.outer, split.inner, to, memory, budget);
+      RunReduction<decltype(c)>(op, split.view, split.outer, split.inner, to, memory, budget);
     });
   }
   return Value::Finish(std::move(out));

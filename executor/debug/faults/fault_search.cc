@@ -31,7 +31,7 @@ const Tensor* FloatsIn(const FrameView& frame, uint32_t slot) {
   return tensor && IsFloat(tensor.dtype) ? &tensor : nullptr;
 }
 
-void Look(const FrameView& frame, uint32_t slot, bool sizes, BadNumbers* found) {
+void FindBadNumbers(const FrameView& frame, uint32_t slot, bool sizes, BadNumbers* found) {
   const Tensor* tensor = FloatsIn(frame, slot);
   if (!tensor) return;
   if (sizes) found->largest = std::max(found->largest, LargestSize(*tensor));
@@ -115,7 +115,7 @@ BadNumbers LookAtRewritten(const FrameView& frame, const std::vector<FaultBindin
   const bool sizes = Wants(wanted, proto::FAULT_OVERFLOW);
   BadNumbers found;
   for (uint32_t slot : args.in) {
-    if (args.Rewritten(slot)) Look(frame, slot, sizes, &found);
+    if (args.Rewritten(slot)) FindBadNumbers(frame, slot, sizes, &found);
   }
   return found;
 }
@@ -144,7 +144,7 @@ std::optional<Finding> FindMade(const FrameView& frame, const std::vector<FaultB
 
   BadNumbers in = before;
   for (uint32_t slot : args.in) {
-    if (!args.Rewritten(slot)) Look(frame, slot, beyond, &in);
+    if (!args.Rewritten(slot)) FindBadNumbers(frame, slot, beyond, &in);
   }
   for (const proto::FaultKind kind : {proto::FAULT_NAN, proto::FAULT_INF, proto::FAULT_OVERFLOW}) {
     if ((kind == proto::FAULT_NAN && in.nan) || (kind == proto::FAULT_INF && in.inf)) continue;

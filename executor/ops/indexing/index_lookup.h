@@ -52,6 +52,7 @@ struct ElementLookup {
   int axis = 0;
   int64_t size = 0, stride = 0;
 
+  static constexpr bool kSlices = false;
   int64_t slice() const { return 1; }
 
   // Calls f(k, place) with the number of the index and the offset in X.
@@ -97,6 +98,7 @@ struct RowLookup {
   std::array<int64_t, Dims::kMaxRank> size{}, stride{};
   int64_t slice_size = 1;
 
+  static constexpr bool kSlices = true;
   int64_t slice() const { return slice_size; }
 
   template <typename F>
@@ -115,6 +117,16 @@ struct RowLookup {
     });
   }
 };
+
+// The kernel `Body::Run` with a Lookup: single elements are not vectorised.
+template <typename Lookup, typename Body>
+KernelFn BestFor() {
+  if constexpr (Lookup::kSlices) {
+    return Best<Body>();
+  } else {
+    return RunBaseline<Body>;
+  }
+}
 
 // The shape of a slice at a place; `indices` gives its depth.
 inline Dims RowLookupShape(const Dims& x, const Dims& indices, int64_t batch_dims) {
@@ -198,7 +210,7 @@ struct TakeGradBody {
 template <typename Lookup>
 Kernel TakeGradKernel(DType dtype, const Lookup& lookup) {
   return DispatchFloats(dtype, [&](auto t) -> Kernel {
-    return WithState(Best<TakeGradBody<Lookup, decltype(t)>>(), lookup);
+    return WithState(BestFor<Lookup, TakeGradBody<Lookup, decltype(t)>>(), lookup);
   });
 }
 

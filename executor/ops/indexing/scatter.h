@@ -59,7 +59,7 @@ Kernel ScatterKernel(const PrepareContext& ctx, const Lookup& lookup) {
   const DType dtype = ctx.in(0).dtype;
   const auto reduce = [&]<Reduction kReduction>() {
     return DispatchNumbers(dtype, [&](auto t) -> Kernel {
-      return WithState(Best<ScatterBody<Lookup, kReduction, decltype(t)>>(), lookup);
+      return WithState(BestFor<Lookup, ScatterBody<Lookup, kReduction, decltype(t)>>(), lookup);
     });
   };
   switch (ReductionOf(ctx.op())) {
@@ -152,7 +152,13 @@ Kernel ScatterGradKernel(const PrepareContext& ctx, const Lookup& lookup) {
   }
   const auto grad = [&]<Reduction kReduction>() {
     return DispatchFloats(ctx.in(1).dtype, [&](auto t) -> Kernel {
-      return WithState(Best<ScatterGradBody<Lookup, kReduction, decltype(t)>>(), lookup);
+      using Body = ScatterGradBody<Lookup, kReduction, decltype(t)>;
+      // The choice goes through all of X.
+      if constexpr (Body::kChooses) {
+        return WithState(Best<Body>(), lookup);
+      } else {
+        return WithState(BestFor<Lookup, Body>(), lookup);
+      }
     });
   };
   switch (reduction) {

@@ -1,8 +1,6 @@
 // Kernels, shape rules and schemas of elementwise ops of X and Y with broadcasting.
 #pragma once
 
-#include <cstring>
-
 #include "ops/lib/dispatch.h"
 #include "ops/lib/loop_nest.h"
 #include "ops/lib/numeric.h"
@@ -22,9 +20,9 @@ void BinaryShape(ShapeContext& ctx) {
                   BroadcastDims(ctx.in(0).dims, "X", ctx.in(1).dims, "Y")});
 }
 
-// kX, kY: 1 when the operand advances with the loop, 0 when it stays.
+// kX, kY: 1 when the operand advances within the row, 0 when it stays.
 template <typename F, typename T, int kX, int kY, typename R>
-OPSTEP_INLINE void BinaryLoop(const T* x, const T* y, R* out, int64_t n) {
+OPSTEP_INLINE void BinaryRow(const T* x, const T* y, R* out, int64_t n) {
   if constexpr (kX == 0) {
     const T a = *x;
 #pragma GCC ivdep
@@ -39,48 +37,61 @@ OPSTEP_INLINE void BinaryLoop(const T* x, const T* y, R* out, int64_t n) {
   }
 }
 
-// Equal shapes, or one side has a single element.
+// Rows of `size` elements, one after the other in `out`. The steps lead from row to row, in
+// elements.
+struct BinaryRows {
+  const void* x;
+  const void* y;
+  void* out;
+  int64_t size;
+  int64_t rows;
+  int64_t step_x;
+  int64_t step_y;
+};
+using BinaryRowsFn = void (*)(const BinaryRows&);
+
+// Only this is compiled for each functor and dtype; the loops around it are in binary.cc.
 template <typename F, typename T, int kX, int kY>
-struct BinaryFlatBody {
-  OPSTEP_INLINE static void Run(KernelContext& ctx) {
+struct BinaryRowsBody {
+  OPSTEP_INLINE static void Run(const BinaryRows& to) {
     using R = decltype(F::Do(T{}, T{}));
-    Tensor& out = ctx.out(0);
-    if (out.numel == 0) return;
-    const T* x = ctx.in(0).as<T>();
-    const T* y = ctx.in(1).as<T>();
-    R* to = out.as<R>();
-    WriteInOrder(
-        to, kX != 0 ? x : y, out.numel, [&](int64_t begin, int64_t end) OPSTEP_INLINE_LAMBDA {
-          BinaryLoop<F, T, kX, kY>(x + begin * kX, y + begin * kY, to + begin, end - begin);
-        });
+    const T* x = static_cast<const T*>(to.x);
+    const T* y = static_cast<const T*>(to.y);
+    R* out = static_cast<R*>(to.out);
+    for (int64_t row = to.rows; row > 0; --row) {
+      BinaryRow<F, T, kX, kY>(x, y, out, to.size);
+      x += to.step_x;
+      y += to.step_y;
+      out += to.size;
+    }
   }
 };
 
+// A small output, and equal shapes, or one side has a single element: the kernel itself is the
+// loop, because calling another function would take longer than the loop.
 template <typename F, typename T, int kX, int kY>
-struct BinaryNestBody {
+struct BinarySmallBody {
   OPSTEP_INLINE static void Run(KernelContext& ctx) {
     using R = decltype(F::Do(T{}, T{}));
-    const auto& nest = ctx.state<LoopNest<2>>();
-    const T* x = ctx.in(0).as<T>();
-    const T* y = ctx.in(1).as<T>();
-    R* out = ctx.out(0).as<R>();
-    const int64_t n = nest.inner_size();
-    const R* end = out + ctx.out(0).numel;
-    const bool asks = WorthAsking(out, x, end - out);
-    ForEachRun(nest, [&](const std::array<int64_t, 2>& at) OPSTEP_INLINE_LAMBDA {
-      if (asks) AskFor(out, n, std::min<int64_t>(2 * n, end - out));
-      BinaryLoop<F, T, kX, kY>(x + at[0], y + at[1], out, n);
-      out += n;
-    });
+    const int64_t n = ctx.out(0).numel;
+    if (n == 0) return;
+    BinaryRow<F, T, kX, kY>(ctx.in(0).as<T>(), ctx.in(1).as<T>(), ctx.out(0).as<R>(), n);
   }
 };
+
+// A kernel for other operands. The sizes are bytes of an element of X or Y, and of out.
+Kernel BinaryKernel(const PrepareContext& ctx, const LoopNest<2>& nest, BinaryRowsFn run,
+                    int64_t size_in, int64_t size_out);
 
 template <typename F>
 Kernel PrepareBinary(const PrepareContext& ctx) {
   const auto nest = MakeLoopNest<2>(ctx.out(0).dims, {ctx.in(0).dims, ctx.in(1).dims});
   const auto make = [&]<typename T, int kX, int kY>() -> Kernel {
-    if (nest.rank == 1) return SplitFlat(ctx, {Best<BinaryFlatBody<F, T, kX, kY>>(), nullptr});
-    return WithState(Best<BinaryNestBody<F, T, kX, kY>>(), nest);
+    constexpr int64_t kSize = sizeof(F::Do(T{}, T{}));
+    if (nest.rank == 1 && ctx.out(0).dims.numel() * kSize < kWorthAsking) {
+      return {Best<BinarySmallBody<F, T, kX, kY>>(), nullptr};
+    }
+    return BinaryKernel(ctx, nest, Best<BinaryRowsBody<F, T, kX, kY>>(), sizeof(T), kSize);
   };
   return DispatchTypes<F::kTypes>(ctx.in(0).dtype, [&](auto t) {
     using T = decltype(t);
@@ -93,78 +104,95 @@ Kernel PrepareBinary(const PrepareContext& ctx) {
 // The inputs of a gradient op are X, Y, with kNeedsOut out, and dout; its outputs dX and dY. A
 // functor G has kNeedsX, kNeedsY, kNeedsOut and X(x, y, out, d), Y(x, y, out, d), and kPassesOn
 // when X gives d as it is.
+
+// A row of a gradient: `to` is that of one side, the others are inputs of the gradient op.
+struct BinaryGradRow {
+  const void* x;
+  const void* y;
+  const void* out;
+  const void* d;
+  void* to;
+  int64_t size;
+};
+using BinaryGradRowFn = void (*)(const BinaryGradRow&);
+
+// kX, kY: 1 when the operand advances within the row, 0 when it stays.
+template <typename G, typename T, int kX, int kY, bool kSideX, bool kSums>
+struct BinaryGradRowBody {
+  OPSTEP_INLINE static void Run(const BinaryGradRow& row) {
+    const T* x = static_cast<const T*>(row.x);
+    const T* y = static_cast<const T*>(row.y);
+    const T* out = static_cast<const T*>(row.out);
+    const T* d = static_cast<const T*>(row.d);
+    T* to = static_cast<T*>(row.to);
+    const int64_t n = row.size;
+    const auto term = [&](int64_t i) OPSTEP_INLINE_LAMBDA {
+      T a{}, b{}, o{};
+      if constexpr (G::kNeedsX) a = x[i * kX];
+      if constexpr (G::kNeedsY) b = y[i * kY];
+      if constexpr (G::kNeedsOut) o = out[i];
+      return kSideX ? G::X(a, b, o, d[i]) : G::Y(a, b, o, d[i]);
+    };
+    if constexpr ((kSideX ? kX : kY) == 0) {
+      *to += SumRun<T>(n, term);
+    } else if constexpr (kSums) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] += term(i);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = term(i);
+    }
+  }
+};
+
 struct BinaryGradState {
+  struct Side {
+    BinaryGradRowFn run;
+    // The gradient of a side that was broadcast is summed up.
+    bool sums;
+  };
   // Operands X and Y over the shape of out.
   LoopNest<2> nest;
-  // The gradient of a side that was broadcast is summed up.
-  bool sums_x = false;
-  bool sums_y = false;
+  Side x, y;
+  // Bytes of an element.
+  int64_t size;
+  bool needs_out, passes_on;
 };
+
+// The kernel with a BinaryGradState.
+void RunBinaryGrad(KernelContext& ctx);
 
 template <typename G, typename T, int kX, int kY>
-struct BinaryGradBody {
-  template <bool kSideX>
-  OPSTEP_INLINE static void Side(KernelContext& ctx, Tensor& grad) {
-    const auto& state = ctx.state<BinaryGradState>();
-    const int64_t n = state.nest.inner_size();
-    const T* x = ctx.in(0).as<T>();
-    const T* y = ctx.in(1).as<T>();
-    const T* out = ctx.in(2).as<T>();
-    const Tensor& dout = ctx.in(G::kNeedsOut ? 3 : 2);
-    const T* d = dout.as<T>();
-    const bool sums = kSideX ? state.sums_x : state.sums_y;
-    if (sums) std::memset(grad.data, 0, grad.bytes());
-    const T* end = grad.as<T>() + grad.numel;
-    const bool asks = !sums && WorthAsking(grad.as<T>(), d, grad.numel);
-    constexpr int kAlong = kSideX ? kX : kY;
-    ForEachRun(state.nest, [&](const std::array<int64_t, 2>& at) OPSTEP_INLINE_LAMBDA {
-      const auto term = [&](int64_t i) OPSTEP_INLINE_LAMBDA {
-        T a{}, b{}, o{};
-        if constexpr (G::kNeedsX) a = x[at[0] + i * kX];
-        if constexpr (G::kNeedsY) b = y[at[1] + i * kY];
-        if constexpr (G::kNeedsOut) o = out[i];
-        return kSideX ? G::X(a, b, o, d[i]) : G::Y(a, b, o, d[i]);
-      };
-      T* to = grad.as<T>() + at[kSideX ? 0 : 1];
-      if constexpr (kAlong == 0) {
-        *to += SumRun<T>(n, term);
-      } else if (sums) {
-#pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) to[i] += term(i);
-      } else {
-        if (asks) AskFor(to, n, std::min<int64_t>(2 * n, end - to));
-#pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) to[i] = term(i);
-      }
-      if constexpr (G::kNeedsOut) out += n;
-      d += n;
-    });
-  }
-
-  OPSTEP_INLINE static void Run(KernelContext& ctx) {
-    // dX last: it may lie in the memory of dout.
-    if (ctx.out(1)) Side<false>(ctx, ctx.out(1));
-    if constexpr (requires { G::kPassesOn; }) {
-      const bool sums = ctx.state<BinaryGradState>().sums_x;
-      if (!sums && ctx.out(0).data == ctx.in(2).data) return;
-    }
-    if (ctx.out(0)) Side<true>(ctx, ctx.out(0));
-  }
-};
+void ChooseBinaryGrad(BinaryGradState& state) {
+  // A side that stays within a row is always summed up.
+  state.x.run = state.x.sums ? Best<BinaryGradRowBody<G, T, kX, kY, true, true>>()
+                             : Best<BinaryGradRowBody<G, T, kX, kY, true, kX == 0>>();
+  state.y.run = state.y.sums ? Best<BinaryGradRowBody<G, T, kX, kY, false, true>>()
+                             : Best<BinaryGradRowBody<G, T, kX, kY, false, kY == 0>>();
+}
 
 template <typename G>
 Kernel PrepareBinaryGrad(const PrepareContext& ctx) {
   const Dims& x = ctx.in(0).dims;
   const Dims& y = ctx.in(1).dims;
   const Dims& domain = ctx.in(G::kNeedsOut ? 3 : 2).dims;
-  BinaryGradState state{MakeLoopNest<2>(domain, {x, y}), x.numel() != domain.numel(),
-                        y.numel() != domain.numel()};
-  return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
-    using T = decltype(t);
-    if (!state.nest.along(0)) return WithState(Best<BinaryGradBody<G, T, 0, 1>>(), state);
-    if (!state.nest.along(1)) return WithState(Best<BinaryGradBody<G, T, 1, 0>>(), state);
-    return WithState(Best<BinaryGradBody<G, T, 1, 1>>(), state);
-  });
+  BinaryGradState state{MakeLoopNest<2>(domain, {x, y}), {nullptr, x.numel() != domain.numel()},
+                        {nullptr, y.numel() != domain.numel()},
+                        static_cast<int64_t>(SizeOf(ctx.in(0).dtype)), G::kNeedsOut,
+                        requires {G::kPassesOn;
+}
+};  // namespace opstep
+return DispatchFloats(ctx.in(0).dtype, [&](auto t) {
+  using T = decltype(t);
+  if (!state.nest.along(0)) {
+    ChooseBinaryGrad<G, T, 0, 1>(state);
+  } else if (!state.nest.along(1)) {
+    ChooseBinaryGrad<G, T, 1, 0>(state);
+  } else {
+    ChooseBinaryGrad<G, T, 1, 1>(state);
+  }
+  return WithState(RunBinaryGrad, state);
+});
 }
 
 // The common definition of arithmetic ops of X and Y; the op adds its gradient, oracle and samples.

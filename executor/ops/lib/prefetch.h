@@ -10,10 +10,13 @@
 
 namespace opstep {
 
+// Bytes of an output from which it is worth it.
+inline constexpr int64_t kWorthAsking = 32 << 10;
+
 // Whether it is worth it: `out` is large, and not the memory that is read.
 template <typename T>
 OPSTEP_INLINE bool WorthAsking(const T* out, const void* in, int64_t n) {
-  constexpr int64_t kLarge = (32 << 10) / sizeof(T);
+  constexpr int64_t kLarge = kWorthAsking / sizeof(T);
   return n >= kLarge && static_cast<const void*>(out) != in;
 }
 

@@ -10,26 +10,27 @@
 
 namespace opstep {
 
-template <typename Body>
-void RunBaseline(KernelContext& ctx) {
-  Body::Run(ctx);
+template <typename Body, typename... Args>
+void RunBaseline(Args... args) {
+  Body::Run(args...);
 }
 
 #if defined(__x86_64__)
-template <typename Body>
-[[gnu::target("avx2")]] void RunAvx2(KernelContext& ctx) {
-  Body::Run(ctx);
+template <typename Body, typename... Args>
+[[gnu::target("avx2")]] void RunAvx2(Args... args) {
+  Body::Run(args...);
 }
 #endif
 
-// The kernel `Body::Run` for this machine. No variant contracts to fma or reorders a sum, so all of
-// them give the same bits (except for the sign of a NaN).
+// `Body::Run`, a kernel or a part of one, for this machine. No variant contracts to fma or reorders
+// a sum, so all of them give the same bits (except for the sign of a NaN).
 template <typename Body>
-KernelFn Best() {
+auto Best() {
+  decltype(&Body::Run) run = RunBaseline<Body>;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return RunAvx2<Body>;
+  if (__builtin_cpu_supports("avx2")) run = RunAvx2<Body>;
 #endif
-  return RunBaseline<Body>;
+  return run;
 }
 
 }  // namespace opstep
