@@ -51,3 +51,18 @@ def test_an_editor_sees_python_s_values_and_lines(programs: Path) -> None:
         session.stopped()
         frames = session.request("stackTrace", {"threadId": thread})["stackFrames"]
         assert frames[0]["line"] == line_of(script, "doubled")
+
+
+def test_the_gradient_of_a_loss_is_on_the_line_that_asks_for_it(programs: Path) -> None:
+    """Also where another line has asked for the same gradients before."""
+    script = programs / "names" / "first_calls.py"
+    with Session() as session:
+        session.start(script, lines={str(script): [{"line": line_of(script, "loss")}]})
+        for name in ("backward", "again"):
+            thread = session.stopped("breakpoint")["threadId"]
+            # Over the line, whose layers are a call.
+            top = session.step("next", thread)
+            assert top["name"].startswith("mean.grad_seed")
+            assert top["line"] == line_of(script, name)
+            session.request("continue", {"threadId": thread})
+        assert session.ends() == 0
