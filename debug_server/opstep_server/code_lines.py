@@ -10,6 +10,26 @@ from collections.abc import Iterator
 
 def lines_with_code(path: str) -> set[int] | None:
     """None when it is not known, as for a file that cannot be read or is not Python's."""
+    read = _read(path)
+    if read is None:
+        return None
+    tree, code = read
+    # The program's Python may give a call of several lines another one of them.
+    starts = {node.lineno for node in ast.walk(tree) if hasattr(node, "lineno")}
+    return starts.union(*map(_lines, _parts(code)))
+
+
+def lines_of_function(path: str, function: str, line: int) -> set[int]:
+    """Those with code of the function that has this line, without functions inside it."""
+    read = _read(path)
+    if read is None:
+        return set()
+    name = function.rpartition(".")[2]
+    own = [_lines(part) for part in _parts(read[1]) if part.co_name == name]
+    return set().union(*(lines for lines in own if line in lines))
+
+
+def _read(path: str) -> tuple[ast.Module, types.CodeType] | None:
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -17,12 +37,13 @@ def lines_with_code(path: str) -> set[int] | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(text, path)
             _drop_strings(tree)
-            code = compile(tree, path, "exec", dont_inherit=True)
+            return tree, compile(tree, path, "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines = {line for part in _parts(code) for *_, line in part.co_lines() if line}
-    # The program's Python may give a call of several lines another one of them.
-    return lines | {node.lineno for node in ast.walk(tree) if hasattr(node, "lineno")}
+
+
+def _lines(code: types.CodeType) -> set[int]:
+    return {line for *_, line in code.co_lines() if line}
 
 
 def _drop_strings(tree: ast.AST) -> None:
