@@ -110,3 +110,16 @@ def test_a_hit_condition_counts_a_first_call_once(programs: Path) -> None:
         assert session.top(thread)["name"].startswith("stack/parts_2.matmul")
         session.request("continue", {"threadId": thread})
         assert session.ends() == 0
+
+
+def test_out_of_a_function_to_the_rest_of_the_line_that_called_it(programs: Path) -> None:
+    script = programs / "names" / "first_calls.py"
+    with Session() as session:
+        session.start(script, lines={str(script): [{"line": line_of(script, "part")}]})
+        thread = session.stopped("breakpoint")["threadId"]
+        source = {"path": str(script)}
+        session.request("setBreakpoints", {"source": source, "breakpoints": []})
+        top = session.step("stepOut", thread)
+        assert (top["line"], top["name"][:6]) == (line_of(script, "loss"), "mean (")
+        session.request("continue", {"threadId": thread})
+        assert session.ends() == 0

@@ -184,8 +184,9 @@ COMMANDS = (
     Command(
         "finish", ("fin",), "finish [iteration | run]",
         "out of the function that made the op, or out of the block",
-        "Out of a function it stops on the line that called it, after the function's last op; out\n"
-        "of a block, at the op after the one that runs it.\n"
+        "Out of a function it stops on the line that called it, after the function's last op; in\n"
+        "imperative mode at the next op outside it, on that line or further on. Out of a block it\n"
+        "stops at the op after the one that runs it.\n"
         "With 'iteration', to the block's next iteration, or behind the loop when there is none.\n"
         "With 'run', after the last op of the run.",
         finish,
