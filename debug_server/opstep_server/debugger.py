@@ -345,13 +345,16 @@ class Debugger(Inspection, TapApi):
         unit: StepUnit = "line",
         block: int = 0,
         until: Sequence[BreakpointSpec] = (),
+        awaited: bool = False,
     ) -> None:
         """Resumes the thread; "into" ends only in the given block, unless that is 0.
 
-        The first of `until` that is reached ends it as a step; refused when it names no op.
+        The first of `until` that is reached ends it as a step; refused when it names no op, unless
+        ops on these places are awaited.
         """
         if until:
-            await self._aim(thread_id, until, self.resume(thread_id, mode, unit, block))
+            going = self.resume(thread_id, mode, unit, block)
+            await self._aim(thread_id, until, awaited, going)
             return
         thread, stopped = self._roster.stopped(thread_id)
         wanted = pb.Resume(mode=_MODES[mode], unit=_UNITS[unit], block=block)
@@ -366,7 +369,11 @@ class Debugger(Inspection, TapApi):
         await thread.executor.ask(command, went_on)
 
     async def _aim(
-        self, thread_id: int, until: Sequence[BreakpointSpec], going: Coroutine[Any, Any, None]
+        self,
+        thread_id: int,
+        until: Sequence[BreakpointSpec],
+        awaited: bool,
+        going: Coroutine[Any, Any, None],
     ) -> None:
         """Sets hidden places for one step; they must not outlive it."""
         try:
@@ -374,7 +381,7 @@ class Debugger(Inspection, TapApi):
             states = self._hub.breakpoints.aim(self._user, thread.id, until)
             try:
                 await self._hub.push_breakpoints()
-                if not any(state.verified for state in states):
+                if not awaited and not any(state.verified for state in states):
                     raise DebuggerError(states[0].message)
                 await going
             except BaseException:

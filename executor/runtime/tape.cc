@@ -101,10 +101,11 @@ void Release(const Tape& tape) {
 
 }  // namespace
 
-std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, bool retain) {
+std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, bool retain,
+                                                       const AskedAt& at) {
   CheckLoss(*loss);
   const Tape tape = Collect(*loss);
-  const std::shared_ptr<const BackwardPlan> backward = PlanFor(tape, {*loss, {}});
+  const std::shared_ptr<const BackwardPlan> backward = PlanFor(tape, {*loss, {}, at});
   CheckUnchanged(tape, *backward);
   std::vector<ValuePtr> gradients = RunPlan(*backward, tape);
   std::vector<std::pair<ValuePtr, ValuePtr>> result;
@@ -117,10 +118,10 @@ std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, boo
 }
 
 std::vector<ValuePtr> RunGradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
-                                   bool retain, bool record) {
+                                   bool retain, bool record, const AskedAt& at) {
   CheckLoss(*loss);
   const Tape tape = Collect(*loss);
-  const std::shared_ptr<const BackwardPlan> backward = PlanFor(tape, {*loss, wanted, record});
+  const std::shared_ptr<const BackwardPlan> backward = PlanFor(tape, {*loss, wanted, at, record});
   CheckUnchanged(tape, *backward);
   std::vector<ValuePtr> gradients = record ? RunSteps(*backward, tape) : RunPlan(*backward, tape);
   if (!retain && !record) Release(tape);

@@ -85,12 +85,15 @@ class Builder {
   Builder(const Tape& tape, const Wiring& wiring)
       : tape_(tape), wiring_(wiring), names_(wiring.places.size()) {}
 
-  std::shared_ptr<const BackwardPlan> Build(bool record) {
+  std::shared_ptr<const BackwardPlan> Build(const TapeRequest& request) {
     for (uint32_t n = 0, in = 0, out = 0; n < tape_.size(); ++n) AddForward(n, in, out);
     const size_t forward = static_cast<size_t>(program_->block(0).ops_size());
     std::vector<std::string> wanted;
     for (const uint32_t number : wiring_.wanted_numbers) wanted.push_back(names_[number]);
-    const auto gradients = AppendBackward(*program_, 0, names_[wiring_.loss_number], wanted);
+    proto::OpDesc asked;
+    request.at.write(*program_, asked);
+    const auto gradients =
+        AppendBackward(*program_, 0, names_[wiring_.loss_number], wanted, &asked);
     DropForward(static_cast<int>(forward));
     auto made = std::make_shared<BackwardPlan>();
     std::vector<FeedType> feeds = Feeds(*made);
@@ -99,7 +102,7 @@ class Builder {
       made->leaves.push_back(wiring_.places[numbers_.at(name)]);
       fetches.push_back(gradient);
     }
-    if (record) {
+    if (request.record) {
       MakeSteps(*made, feeds, fetches);
     } else {
       made->plan = std::make_unique<CompiledPlan>(Compile(program_, feeds, fetches));
@@ -249,12 +252,13 @@ std::shared_ptr<const BackwardPlan> PlanFor(const Tape& tape, const TapeRequest&
   static auto* plans =
       new LatestCache<std::shared_ptr<const BackwardPlan>>(kCachedTapes, kCachedBytes);
   const Wiring wiring(tape, request.loss, request.wanted);
-  const std::string key = wiring.key + (request.record ? 'r' : 'p');
+  const std::string key =
+      Cat(wiring.key, request.record ? 'r' : 'p', std::to_string(request.at.number));
   {
     const std::lock_guard lock(mutex);
     if (std::shared_ptr<const BackwardPlan> plan = plans->Find(key)) return plan;
   }
-  std::shared_ptr<const BackwardPlan> made = Builder(tape, wiring).Build(request.record);
+  std::shared_ptr<const BackwardPlan> made = Builder(tape, wiring).Build(request);
   const std::lock_guard lock(mutex);
   if (std::shared_ptr<const BackwardPlan> plan = plans->Find(key)) return plan;
   plans->Put(key, made, made->plan ? made->plan->plan().fast_bytes : 0);

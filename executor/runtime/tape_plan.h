@@ -42,12 +42,14 @@ struct BackwardPlan {
 struct TapeRequest {
   const RuntimeValue& loss;
   const std::vector<ValuePtr>& wanted;
+  const AskedAt& at;
   bool record = false;
 };
 
 const Buffer& BufferAt(const Tape& tape, const Place& place);
 
-// The tape's gradient ops, made once for tapes of the same ops, wired in the same way.
+// The tape's gradient ops, made once for tapes of the same ops, wired in the same way, whose
+// gradients are asked for on the same lines.
 std::shared_ptr<const BackwardPlan> PlanFor(const Tape& tape, const TapeRequest& request);
 
 }  // namespace opstep

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -119,14 +120,23 @@ struct TapeNode {
   void Release();
 };
 
+// The lines that ask for gradients, which the op that starts them with 1 carries: a number for
+// them, and what writes them into an op of a program.
+struct AskedAt {
+  uint64_t number = 0;
+  std::function<void(Program&, proto::OpDesc&)> write;
+};
+
 // The gradients of `loss` (one element) for the values that it was computed from and that no op
 // made. The tape becomes a program to which the ops of AppendBackward are added, and those run as
-// one plan, which is kept for tapes of the same ops. Without `retain` the tape is released.
-std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, bool retain);
+// one plan, which is kept for tapes of the same ops on the same lines. Without `retain` the tape is
+// released.
+std::vector<std::pair<ValuePtr, ValuePtr>> RunBackward(const ValuePtr& loss, bool retain,
+                                                       const AskedAt& at);
 
 // The gradients of `loss` for some values that it was computed from. With `record` the gradient ops
 // run one by one and are on the tape themselves, which is retained.
 std::vector<ValuePtr> RunGradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
-                                   bool retain, bool record);
+                                   bool retain, bool record, const AskedAt& at);
 
 }  // namespace opstep

@@ -12,7 +12,7 @@ from typing import Any
 
 from opstep_server import inline_tasks
 from opstep_server.dap.client_breakpoints import ClientBreakpoints
-from opstep_server.dap.cursor_line import CursorLine
+from opstep_server.dap.cursor_lines import CursorLines
 from opstep_server.dap.event_translator import EventTranslator
 from opstep_server.dap.protocol import request_rules, types
 from opstep_server.dap.protocol.client_info import ClientInfo
@@ -79,7 +79,7 @@ class AdapterSession:
         self.saves = saves or SavePlace()
         self._reverse = ReverseRequests(self.outbox)
         self.client = ClientInfo()
-        self.cursor_line = CursorLine()
+        self.cursor_lines = CursorLines(self)
         self.stops = Stops(self.debugger)
         self.sources = Sources(self)
         self.modules = Modules(self)
@@ -233,7 +233,6 @@ class AdapterSession:
         self._starting = False
 
     def _start(self, pending: Pending) -> None:
-        self.cursor_line.saw(pending.command, pending.arguments)
         ordered = pending.rule.run is Run.ORDERED
         if ordered:
             self._ordered = pending

@@ -95,6 +95,7 @@ class EventTranslator:
 
     def _breakpoint_changed(self, event: BreakpointChanged) -> None:
         self._session.breakpoints.changed(event.state, event.removed)
+        self._session.cursor_lines.changed(event.state)
 
     def _program_compiled(self, event: ProgramCompiled) -> None:
         self._session.sources.compiled(event.executor, event.program)
@@ -110,6 +111,8 @@ class EventTranslator:
     def _executor_lost(self, event: ExecutorLost) -> None:
         session = self._session
         self.tell_dropped()
+        if not session.lifecycle.launching and not session.debugger.executors:
+            session.cursor_lines.ended()
         session.sources.lost(event.executor)
         session.modules.lost(event.executor)
         if event.message and not session.lifecycle.tells_end_of(event.executor):
@@ -149,6 +152,7 @@ class EventTranslator:
             self.tell_dropped()
         self._session.stops.enter(thread, stopped)
         breakpoints = self._session.breakpoints
+        self._session.cursor_lines.stopped(stopped.breakpoints)
         if stopped.reason == pb.STOP_BREAKPOINT:
             reason = breakpoints.reason(stopped.breakpoints)
             description = f"Paused on {reason}"

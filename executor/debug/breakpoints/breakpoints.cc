@@ -161,6 +161,7 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, BoundPlan& bound) {
       ++bound_ops;
     }
   }
+  if (line && IsTraced(plan)) JoinStops(entry, spec, plan, bound);
   // In imperative mode more ops can always follow: a missing one may still come.
   line_by_line_ |= IsTraced(plan);
   const bool whole = !IsTraced(plan) && !(line_by_line_ && OnlyFirstValues(plan));
@@ -171,6 +172,25 @@ void Breakpoints::BindOne(Entry& entry, const Plan& plan, BoundPlan& bound) {
     entry.target.program_name = plan.program_name;
   }
   if (entry.ops.empty() && whole) entry.target.Explain(entry.spec, plan);
+}
+
+// In imperative mode the first call of a layer gives its parameters their values on the way to the
+// line's own op. A step that ends there has reached the line: its own op is no second stop.
+void Breakpoints::JoinStops(Entry& entry, const proto::Breakpoint& spec, const Plan& plan,
+                            BoundPlan& bound) const {
+  if (spec.gradients() || spec.has_condition() || spec.has_log()) return;
+  const auto matcher = Matcher::ForFirstValues(spec.line(), plan);
+  for (size_t block = 0; block < plan.blocks.size(); ++block) {
+    for (const Instruction& instruction : plan.blocks[block].code) {
+      if (!matcher->Matches(*instruction.op)) continue;
+      Binding binding;
+      binding.breakpoint = spec.id();
+      binding.once_in_visit = true;
+      binding.joins = true;
+      binding.frames = matcher->Frame(*instruction.op);
+      BindAt(entry, spec, plan, static_cast<int>(block), instruction, std::move(binding), bound);
+    }
+  }
 }
 
 // Throws when the condition cannot be evaluated at the op.

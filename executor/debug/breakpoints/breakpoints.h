@@ -57,6 +57,8 @@ class Breakpoints {
   };
 
   void BindOne(Entry& entry, const Plan& plan, BoundPlan& bound);
+  void JoinStops(Entry& entry, const proto::Breakpoint& spec, const Plan& plan,
+                 BoundPlan& bound) const;
   void BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan& plan, int block,
               const Instruction& instruction, Binding binding, BoundPlan& bound) const;
   void Refresh(Entry& entry) const;

@@ -17,17 +17,21 @@ constexpr std::string_view kBlockPrefix = "block:";
 // How far below a loop's first line its second may be: an empty line and a comment between.
 constexpr uint32_t kBelow = 3;
 
-// An op made besides the one that the user's line asked for: a gradient, or the op that gives a
-// parameter its first value. A stop at a layer does not mean these ops.
-bool Beside(const proto::OpDesc& op, const Plan& plan) {
-  if (op.forward_op() != 0) return true;
-  if (op.inputs_size() != 0 || op.outputs_size() == 0) return false;
+// Does the op give a parameter its first value?
+bool IsFirstValue(const proto::OpDesc& op, const Plan& plan) {
+  if (op.forward_op() != 0 || op.inputs_size() != 0 || op.outputs_size() == 0) return false;
   for (const proto::Slot& slot : op.outputs()) {
     for (const std::string& name : slot.vars()) {
       if (plan.slots[plan.FindSlot(0, name)].storage != Storage::kScope) return false;
     }
   }
   return true;
+}
+
+// An op made besides the one that the user's line asked for: a gradient, or the op that gives a
+// parameter its first value. A stop at a layer does not mean these ops.
+bool Beside(const proto::OpDesc& op, const Plan& plan) {
+  return op.forward_op() != 0 || IsFirstValue(op, plan);
 }
 
 // Any frame of the op's creation stack is on the line.
@@ -47,7 +51,12 @@ class LineMatcher : public Matcher {
   }
 
   bool Matches(const proto::OpDesc& op) const override {
-    if (frames_.empty() || (!gradients_ && Beside(op, plan_))) return false;
+    return (gradients_ || !Beside(op, plan_)) && IsOn(op);
+  }
+
+  // … whatever kind of op it is.
+  bool IsOn(const proto::OpDesc& op) const {
+    if (frames_.empty()) return false;
     for (uint32_t frame : op.stack()) {
       if (frames_.contains(frame)) return true;
     }
@@ -64,6 +73,20 @@ class LineMatcher : public Matcher {
   const Plan& plan_;
   bool gradients_;
   std::unordered_set<uint32_t> frames_;
+};
+
+class FirstValueMatcher : public Matcher {
+ public:
+  FirstValueMatcher(const proto::SourceLine& line, const Plan& plan)
+      : plan_(plan), line_(line, false, plan) {}
+  bool Matches(const proto::OpDesc& op) const override {
+    return IsFirstValue(op, plan_) && line_.IsOn(op);
+  }
+  uint32_t Frame(const proto::OpDesc& op) const override { return line_.Frame(op); }
+
+ private:
+  const Plan& plan_;
+  LineMatcher line_;
 };
 
 class OpMatcher : public Matcher {
@@ -208,6 +231,10 @@ std::unique_ptr<Matcher> Matcher::For(const proto::Breakpoint& spec, const Plan&
       break;
   }
   return std::make_unique<OpMatcher>(0);
+}
+
+std::unique_ptr<Matcher> Matcher::ForFirstValues(const proto::SourceLine& line, const Plan& plan) {
+  return std::make_unique<FirstValueMatcher>(line, plan);
 }
 
 std::unique_ptr<Matcher> Matcher::ForPattern(const std::string& pattern, const Plan& plan) {

@@ -20,6 +20,8 @@ class Matcher {
 
   // An op number or listing line without a program is looked up in this plan.
   static std::unique_ptr<Matcher> For(const proto::Breakpoint& spec, const Plan& plan);
+  // Ops that give parameters their first values, made on the line on the way to its own ops.
+  static std::unique_ptr<Matcher> ForFirstValues(const proto::SourceLine& line, const Plan& plan);
   // The prefix "grad:" selects gradient ops only.
   static std::unique_ptr<Matcher> ForPattern(const std::string& pattern, const Plan& plan);
 };

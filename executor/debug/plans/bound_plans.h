@@ -25,6 +25,8 @@ struct Binding {
   std::shared_ptr<const Expression> condition;  // null: always
   // A line is entered once: at the first op that one execution of it made.
   bool once_in_visit = false;
+  // It stops nothing by itself: a stop that comes anyway is a stop of this breakpoint.
+  bool joins = false;
   // Of a line: the number of its frame in the op's stack; 1 is the outermost.
   uint32_t frames = 0;
   std::shared_ptr<HitCount> hits;      // null: every visit counts

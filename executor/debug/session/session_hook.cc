@@ -171,6 +171,7 @@ void Session::EnterBlock(const FrameView& frame) {
 void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
                     const FrameView& frame, Request* request) {
   for (const Binding& binding : bindings) {
+    if (binding.joins && !request->reason) continue;
     uint64_t key = 0;
     if (binding.once_in_visit) {
       key = VisitKey(thread, &frame.top(), binding.frames);

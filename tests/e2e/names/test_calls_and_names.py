@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.dap_client import Session
+from harness.dap_client import Failure, Session
 from harness.markers import line_of
 from harness.patience import SECONDS
 
@@ -308,7 +308,8 @@ def test_names_at_gradients_in_imperative_mode(programs: Path) -> None:
             said = refused(session, "x", frames[0]["id"])
             assert "what Python's x held here is not known; write var('x')" in said
             refused(session, "grad(x)", frames[0]["id"])
-            caller = next(f for f in frames if f.get("line") == line_of(script, "backward"))
+            caller = next(f for f in frames if f["name"].startswith("run "))
+            assert caller["line"] == line_of(script, "backward")
             # The frame that made the op is called so as well, further in.
             python = next(f for f in reversed(frames) if f["name"] == "gradients")
             for frame in (caller, python):
@@ -316,7 +317,8 @@ def test_names_at_gradients_in_imperative_mode(programs: Path) -> None:
             if len(lines) == 2:
                 session.request("setFunctionBreakpoints", {"breakpoints": []})
             session.request("continue", {"threadId": thread})
-        assert line_of(script, "square") in lines
+        # The gradient of the result itself is that of the line that asked for it.
+        assert lines == {line_of(script, "backward"), line_of(script, "square")}
         assert session.ends() == 0
 
 
@@ -335,64 +337,99 @@ def test_executions_of_a_line_that_alternates(
         assert "".join(shown).count("executed") == count
 
 
-def test_run_to_cursor_on_a_line_without_ops_is_refused(programs: Path) -> None:
-    """As an editor does it: one more breakpoint, and on."""
+def run_to(session: Session, script: Path, thread: int, *lines: int) -> None:
+    """As an editor does it, or a person: one more breakpoint, and on."""
+    points = [{"line": line} for line in lines]
+    source = {"path": str(script)}
+    session.request("setBreakpoints", {"source": source, "breakpoints": points})
+    session.request("continue", {"threadId": thread})
+
+
+def said(session: Session) -> str:
+    """What the adapter itself has written so far."""
+    outputs = [m["body"] for m in session.history if m.get("event") == "output"]
+    return "".join(body["output"] for body in outputs if body["category"] == "console")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_run_to_cursor_goes_to_an_op_that_is_made_later(programs: Path, mode: str) -> None:
+    script = programs / "names" / "tower.py"
+    with Session() as session:
+        thread = begin(session, script, mode, "one")
+        last = line_of(script, "last")
+        run_to(session, script, thread, last)
+        session.stopped("breakpoint")
+        assert session.top(thread)["line"] == last
+        # Where all ops were made before the run, there is nothing to report.
+        told = f"no op was made on tower.py:{last} yet: the run goes on until one is\n"
+        assert (told in said(session)) == (mode == "imperative"), said(session)
+        run_to(session, script, thread)
+        assert session.ends() == 0
+        assert "nothing stopped" not in said(session)
+
+
+@pytest.mark.parametrize("mode", ["compiled", "imperative"])
+def test_run_to_cursor_on_a_line_that_makes_no_op_is_reported(programs: Path, mode: str) -> None:
+    """The line has code, which may make an op: only the program's end tells that it does not."""
+    script = programs / "names" / "tower.py"
+    line = line_of(script, "print")
+    with Session() as session:
+        thread = begin(session, script, mode, "one")
+        run_to(session, script, thread, line)
+        assert session.ends() == 0
+        text = said(session)
+        assert f"no op was made on tower.py:{line} yet" in text
+        assert f"nothing stopped at tower.py:{line}: no op was made on that line\n" in text
+
+
+def test_run_to_cursor_in_a_program_that_is_built_later(programs: Path) -> None:
+    script = programs / "names" / "two_builds.py"
+    with Session() as session:
+        session.start(script, lines={str(script): [{"line": line_of(script, "first")}]})
+        thread = session.stopped("breakpoint")["threadId"]
+        second = line_of(script, "second")
+        run_to(session, script, thread, second)
+        session.stopped("breakpoint")
+        assert session.top(thread)["line"] == second
+        assert f"no op was made on two_builds.py:{second} yet (nearest lines" in said(session)
+        # An op is made on that line, but its program never runs.
+        unused = line_of(script, "unused")
+        run_to(session, script, thread, unused)
+        assert session.ends() == 0
+        assert f"nothing stopped at two_builds.py:{unused}: no op was made" in said(session)
+
+
+def test_run_to_cursor_on_a_line_without_code_is_refused(programs: Path) -> None:
     script = programs / "names" / "tower.py"
     with Session() as session:
         thread = begin(session, script, "compiled", "one")
-        source = {"path": str(script)}
-        session.request("setBreakpoints", {"source": source, "breakpoints": [{"line": 1}]})
-        failure = session.fails("continue", {"threadId": thread})
-        assert "cannot run to tower.py:1: that line makes no op (nearest lines" in str(failure)
-        session.request("setBreakpoints", {"source": source, "breakpoints": []})
+        # The file's docstring, and an empty line.
+        for line in (1, 2):
+            with pytest.raises(Failure, match=f"cannot run to tower.py:{line}: that line has no"):
+                run_to(session, script, thread, line)
         # The thread stands where it was, and goes on to a line that has ops.
         assert session.top(thread)["line"] == line_of(script, "one")
         last = line_of(script, "last")
-        session.request("setBreakpoints", {"source": source, "breakpoints": [{"line": last}]})
-        session.request("continue", {"threadId": thread})
+        run_to(session, script, thread, last)
         session.stopped("breakpoint")
         assert session.top(thread)["line"] == last
-        # Who means it continues once more.
-        lines = [{"line": last}, {"line": 1}]
-        session.request("setBreakpoints", {"source": source, "breakpoints": lines})
+        # Who means it continues once more; looking around in between changes nothing.
+        points = [{"line": last}, {"line": 1}]
+        source = {"path": str(script)}
+        session.request("setBreakpoints", {"source": source, "breakpoints": points})
+        session.stack(thread)
         session.fails("continue", {"threadId": thread})
         session.request("continue", {"threadId": thread})
         assert session.ends() == 0
 
 
-def test_a_breakpoint_of_a_person_is_not_run_to_cursor(programs: Path) -> None:
-    """The line makes no op, but it has a condition, or somebody has looked around in between."""
+def test_a_breakpoint_with_a_condition_is_not_run_to_cursor(programs: Path) -> None:
     script = programs / "names" / "tower.py"
     source = {"path": str(script)}
-    other = {"path": str(programs / "names" / "shadowed.py")}
     with Session() as session:
         thread = begin(session, script, "compiled", "one")
-
-        def set_lines(*lines: int, **more: Any) -> None:
-            points = [{"line": line, **more} for line in lines]
-            session.request("setBreakpoints", {"source": source, "breakpoints": points})
-
-        def goes_on() -> None:
-            session.request("continue", {"threadId": thread})
-            session.stopped("breakpoint")
-
-        next_one = line_of(script, "one")
-        frame = session.top(thread)["id"]
-        # Nothing of this is a person's who looks around: hovers, other files, the threads.
-        set_lines(next_one)
-        set_lines(next_one, 1)
-        session.fails("evaluate", {"expression": "y", "frameId": frame, "context": "hover"})
-        session.request("setBreakpoints", {"source": other, "breakpoints": []})
-        session.request("threads")
-        set_lines(next_one, 1)
-        session.fails("continue", {"threadId": thread})
-        goes_on()
-        # With a condition, after a look at the stack, and when it is gone again.
-        set_lines(next_one)
-        set_lines(next_one, 1, condition="step == 1")
-        goes_on()
-        set_lines(next_one, 2)
-        session.top(thread)
+        points = [{"line": 1, "condition": "step == 1"}]
+        session.request("setBreakpoints", {"source": source, "breakpoints": points})
         session.request("continue", {"threadId": thread})
         assert session.ends() == 0
 
@@ -406,3 +443,4 @@ def test_a_line_that_is_gone_again_is_not_run_to(programs: Path) -> None:
             session.request("setBreakpoints", {"source": source, "breakpoints": lines})
         session.request("continue", {"threadId": thread})
         assert session.ends() == 0
+        assert "tower.py" not in said(session)

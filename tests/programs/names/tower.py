@@ -45,4 +45,4 @@ result = (
     compiled() if mode == "compiled"
     else at_once(opstep.to_graph if mode == "to_graph" else lambda function: function)
 )  # fmt: skip
-print("result", result.tolist())
+print("result", result.tolist())  # @print

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opstep_server import code_lines
 from opstep_server.cli.commands import breakpoint_arguments, process_commands
 from opstep_server.cli.commands.command import Command
 from opstep_server.cli.output import descriptions
@@ -14,6 +15,9 @@ from opstep_server.debugger import (
     StepUnit,
 )
 from opstep_server.wire import debug_pb2 as pb
+
+# The program whose ops run where they are made.
+_AT_ONCE = "imperative"
 
 
 async def continue_(session: TerminalSession, args: str) -> None:
@@ -74,7 +78,7 @@ async def until(session: TerminalSession, args: str) -> None:
     if args:
         await _go_to(session, args, "until", "run")
     else:
-        await session.wait(session.go("run", until=await _lines_below(session)))
+        await session.wait(session.go("run", until=await _lines_below(session), awaited=True))
 
 
 async def advance(session: TerminalSession, args: str) -> None:
@@ -98,17 +102,37 @@ async def _go_to(session: TerminalSession, args: str, word: str, mode: ResumeMod
 
 
 async def _lines_below(session: TerminalSession) -> list[BreakpointSpec]:
-    """Places on later lines with ops: after the op's line and, in a helper, after its callers."""
-    here = {(line.file, line.line) for line in session.stop[1].frames[0].op.stack}
-    if not here:
+    """Places on later lines with ops: of the function in view, and of those that called it."""
+    top = session.stop[1].frames[0]
+    stack = list(top.op.stack)
+    if not stack:
         raise DebuggerError("this op has no Python line: 'nexti' goes to the next op")
-    first: dict[str, int] = {}
-    for file, line in here:
-        first[file] = min(line, first.get(file, line))
+    # Calls on the line in view that have not been entered come before it.
+    while len(stack) > 1 and not _is_at(stack[0], top):
+        stack.pop(0)
+    here = {(line.file, line.line) for line in stack}
+    first: dict[tuple[str, str], int] = {}
+    for line in stack:
+        function = line.file, line.function
+        first[function] = min(line.line, first.get(function, line.line))
     ops = await session.debugger.ops(session.program())
-    made = {(line.file, line.line) for op in ops if not op.forward_op for line in op.stack}
-    below = ((file, line) for file, line in made - here if line > first.get(file, line))
-    return [BreakpointSpec(SourceWhere(file, line)) for file, line in sorted(below)]
+    made = {
+        (line.file, line.line)
+        for op in ops
+        if not op.forward_op
+        for line in op.stack
+        if line.line > first.get((line.file, line.function), line.line)
+    }
+    if top.program_name == _AT_ONCE:
+        # Ops on later lines may not have been made yet.
+        for each in stack:
+            lines = code_lines.lines_of_function(each.file, each.function, each.line)
+            made |= {(each.file, line) for line in lines if line > each.line}
+    return [BreakpointSpec(SourceWhere(file, line)) for file, line in sorted(made - here)]
+
+
+def _is_at(line: pb.SourceLine, frame: pb.StackFrame) -> bool:
+    return (line.file, line.line, line.function) == (frame.file, frame.line, frame.function)
 
 
 async def _step(session: TerminalSession, args: str, mode: ResumeMode, unit: StepUnit) -> None:
@@ -160,8 +184,9 @@ COMMANDS = (
     Command(
         "finish", ("fin",), "finish [iteration | run]",
         "out of the function that made the op, or out of the block",
-        "Out of a function it stops on the line that called it, after the function's last op; out\n"
-        "of a block, at the op after the one that runs it.\n"
+        "Out of a function it stops on the line that called it, after the function's last op; in\n"
+        "imperative mode at the next op outside it, on that line or further on. Out of a block it\n"
+        "stops at the op after the one that runs it.\n"
         "With 'iteration', to the block's next iteration, or behind the loop when there is none.\n"
         "With 'run', after the last op of the run.",
         finish,
@@ -179,9 +204,9 @@ COMMANDS = (
     Command(
         "until", ("unt",), "until [WHERE [grad] [if CONDITION]]",
         "to a line below the current one, or to a place",
-        "Without WHERE it goes on up to an op of a later line of the same file, or behind the line "
-        "that called\na helper: past what is left of a loop, and past gradients. WHERE is as for "
-        "'break'.\n"
+        "Without WHERE it goes on up to an op of a later line of the same function, or of the "
+        "function that\ncalled it: past helpers, what is left of a loop, and gradients. WHERE is "
+        "as for 'break'.\n"
         "Whatever happens it stops after the last op of the run.",
         until, ("where", "clause"), repeats=True,
     ),

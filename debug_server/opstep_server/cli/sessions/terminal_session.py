@@ -206,10 +206,14 @@ class TerminalSession(SessionView):
                 self._tell(self._news.get_nowait())
 
     def go(
-        self, mode: ResumeMode, unit: StepUnit = "line", until: Sequence[BreakpointSpec] = ()
+        self,
+        mode: ResumeMode,
+        unit: StepUnit = "line",
+        until: Sequence[BreakpointSpec] = (),
+        awaited: bool = False,
     ) -> Coroutine[Any, Any, None]:
         """Resumes the thread in view in this mode, and other stopped threads freely, if allowed."""
-        resumed = self.debugger.resume(self.thread.id, mode, unit, until=until)
+        resumed = self.debugger.resume(self.thread.id, mode, unit, until=until, awaited=awaited)
         return self._go(resumed, self._others())
 
     def release(self) -> Coroutine[Any, Any, None]:

@@ -53,7 +53,7 @@ class BreakpointRequests:
             entries.append(_with_conditions(spec, entry))
         told = await self._session.breakpoints.replace(owner, entries)
         if program_name is None:
-            self._session.cursor_line.set(path, entries, told, bool(self._session.stops))
+            self._session.cursor_lines.set(path, entries, told)
         lines = [entry.line("line") for entry in wanted]
         return {"breakpoints": [{**b, "line": line} for b, line in zip(told, lines, strict=True)]}
 

@@ -32,7 +32,7 @@ class ExecutionRequests:
 
     @request(When.STOPPED, ends_inspection=True, supportsSingleThreadExecutionRequests=True)
     async def continue_request(self, arguments: Arguments) -> types.ContinueResponseBody:
-        self._session.cursor_line.check_continue()
+        self._session.cursor_lines.check_continue()
         await self._resume(arguments, "continue", "line")
         return {"allThreadsContinued": not arguments.boolean("singleThread", False)}
 

@@ -144,6 +144,8 @@ class LifecycleRequests:
             return
         for thread in self._session.debugger.threads:
             self._session.stops.leave(thread.id)
+        if not self.leaving:
+            self._session.cursor_lines.ended()
         if code < 0:
             with contextlib.suppress(ValueError):
                 name = signal.Signals(-code).name

@@ -149,10 +149,19 @@ auto WithoutGilOnLine(F&& run) {
   }
 }
 
+// Gradients run without the GIL; only a new plan needs the lines.
+AskedAt Here() {
+  return {UserStackNumber(), [](Program& program, proto::OpDesc& op) {
+            const py::gil_scoped_acquire gil;
+            SetUserStack(program, op);
+          }};
+}
+
 py::object Backward(PyObject* self, PyObject* retain) {
   const ValuePtr loss = CoreOf(self);
   const bool retained = retain == Py_True;
-  auto pairs = WithoutGilOnLine([&] { return RunBackward(loss, retained); });
+  const AskedAt at = Here();
+  auto pairs = WithoutGilOnLine([&] { return RunBackward(loss, retained, at); });
   py::list out;
   for (auto& [leaf, gradient] : pairs)
     out.append(py::make_tuple(ToPython(std::move(leaf)), ToPython(std::move(gradient))));
@@ -248,7 +257,8 @@ PyTypeObject* MakeBaseType() {
 
 std::vector<ValuePtr> Gradients(const ValuePtr& loss, const std::vector<ValuePtr>& wanted,
                                 bool retain, bool record) {
-  return WithoutGilOnLine([&] { return RunGradients(loss, wanted, retain, record); });
+  const AskedAt at = Here();
+  return WithoutGilOnLine([&] { return RunGradients(loss, wanted, retain, record, at); });
 }
 
 }  // namespace
