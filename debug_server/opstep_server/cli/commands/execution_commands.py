@@ -106,7 +106,12 @@ async def _lines_below(session: TerminalSession) -> list[BreakpointSpec]:
     for file, line in here:
         first[file] = min(line, first.get(file, line))
     ops = await session.debugger.ops(session.program())
-    made = {(line.file, line.line) for op in ops if not op.forward_op for line in op.stack}
+    made = {
+        (line.file, line.line)
+        for op in ops
+        if not descriptions.is_gradient(op)
+        for line in op.stack
+    }
     below = ((file, line) for file, line in made - here if line > first.get(file, line))
     return [BreakpointSpec(SourceWhere(file, line)) for file, line in sorted(below)]
 
