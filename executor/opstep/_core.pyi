@@ -1,6 +1,7 @@
 """The interface of the extension module, for the package only: users call the package."""
 
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+import collections.abc
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,9 @@ def read_tensors(
     path: str, scope: Scope, wanted: Mapping[str, tuple[str, Sequence[int]]]
 ) -> None: ...
 def write_tensors(path: str, scope: Scope, names: Sequence[str]) -> None: ...
-def lend_function(key: str, function: Callable[[list[object], list[object]], object]) -> None: ...
+def lend_function(
+    key: str, function: collections.abc.Callable[[list[object], list[object]], object]
+) -> None: ...
 def take_function_back(key: str) -> None: ...
 
 class MemoryCall:
@@ -47,8 +50,8 @@ class MemoryCall:
         program: Program,
         feeds: Sequence[tuple[str, Any, Sequence[int]]],
         fetches: Sequence[str],
-        address: Callable[[Any], int],
-        adopt: Callable[[object], Any],
+        address: collections.abc.Callable[[Any], int],
+        adopt: collections.abc.Callable[[object], Any],
     ) -> None: ...
     def __call__(self, tensors: list[Any]) -> list[Any]: ...
 
