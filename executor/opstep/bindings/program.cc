@@ -219,6 +219,7 @@ py::dict OpFields(const Program& program, uint32_t id) {
   out["outputs"] = FromSlots(op->outputs());
   out["attrs"] = attrs;
   out["stack"] = stack;
+  out["visits"] = std::vector<uint32_t>(op->visits().begin(), op->visits().end());
   out["forward_op"] = op->forward_op();
   out["forward_name"] = op->forward().name();
   out["gradient"] = IsGradient(*op);

@@ -15,7 +15,7 @@ from opstep.torch import (
     lowering,  # noqa: F401  fills the table
 )
 from opstep.torch.compiled_graph import CompiledGraph
-from opstep.torch.source_lines import module_path, traced_function
+from opstep.torch.source_lines import call_lines, module_path, traced_function
 from opstep.torch.traced_model import Model
 
 aten = torch.ops.aten
@@ -49,7 +49,7 @@ def compiler(force_foreign: bool = False) -> Backend:
     """A backend for torch.compile. With `force_foreign` torch runs every op."""
 
     def compile_graph(graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
-        model = Model(_program_name(), _input_names(graph))
+        model = Model(_program_name(), _input_names(graph), call_lines())
 
         def make(suffix: str) -> Callable[[GraphModule, Any], CompiledGraph]:
             def compile_one(made: GraphModule, _: Any) -> CompiledGraph:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opstep.torch.source_lines import Line, Origin
+from opstep.torch.source_lines import Line, Origin, without_number
 
 _FRAMES = 128  # as in executor/ir/program.h
 
@@ -18,10 +18,10 @@ _FRAMES = 128  # as in executor/ir/program.h
 class _Frame:
     line: Line
     module: Any  # the module whose forward it is, or None
-    inner: Any  # the first module that was called from it, or None
-    made: str  # the traced call, if it is the innermost frame
     call: int
     visit: int
+    # In this execution of the line, by place: the traced call there, or the module called there.
+    made: dict[Any, Any]
 
 
 class CallKeys:
@@ -37,15 +37,23 @@ class CallKeys:
         before = self._stack
         frames = _with_modules(origin)
         for depth, (line, module, inner) in enumerate(frames):
-            innermost = depth == len(frames) - 1
-            made = origin.call if innermost else ""
+            call = origin.call if depth == len(frames) - 1 else ""
+            # A call that is traced again has the same name with another number.
+            place = (line.column, without_number(call))
+            what = call or inner
             old = before[depth] if same and depth < len(before) else None
             if old is not None and (_code(old.line), old.module) != (_code(line), module):
                 old = None
-            call = self._new() if old is None else old.call
-            same = old is not None and _goes_on(old, line, inner, made)
-            visit = old.visit if same and old is not None else self._new()
-            stack.append(_Frame(line, module, inner, made, call, visit))
+            same = (
+                old is not None and old.line.line == line.line and old.made.get(place, what) == what
+            )
+            number = self._new() if old is None else old.call
+            if same and old is not None:
+                visit, made = old.visit, old.made
+            else:
+                visit, made = self._new(), {}
+            made[place] = what
+            stack.append(_Frame(line, module, number, visit, made))
         self._stack = stack
         return [(frame.call, frame.visit) for frame in stack]
 
@@ -56,18 +64,6 @@ class CallKeys:
 
 def _code(line: Line) -> tuple[str, str]:
     return line.file, line.function
-
-
-def _goes_on(old: _Frame, line: Line, inner: Any, made: str) -> bool:
-    """Is it the same execution of the line?"""
-    if old.line.line != line.line:
-        return False
-    if not old.line.column or not line.column or old.line.column < line.column:
-        return True
-    if line.column < old.line.column:
-        return False  # it went back
-    # The same place again: another module, or another call of a function.
-    return old.inner == inner and (not made or not old.made or old.made == made)
 
 
 def _with_modules(origin: Origin) -> list[tuple[Line, Any, Any]]:

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 class Line(NamedTuple):
-    """A frame of the user's code. `column`: where the call that made the op ends; 0: not known."""
+    """A frame of the user's code. `column`: where the call that made the op begins, or 0."""
 
     file: str
     line: int
@@ -52,7 +52,7 @@ class Origin:
     @property
     def group(self) -> str:
         """A name for what the call did: "layer1.0.conv1.conv2d"."""
-        function = _NUMBER.sub("", self.call).strip("_")
+        function = without_number(self.call).strip("_")
         return ".".join(part for part in (self.path, function) if part)
 
 
@@ -76,6 +76,11 @@ def is_gradient(node: torch.fx.Node) -> bool:
     )
 
 
+def without_number(call: str) -> str:
+    """ "linear_3" as "linear"."""
+    return _NUMBER.sub("", call)
+
+
 @cache
 def parse_stack(text: str) -> tuple[Line, ...]:
     """The frames of a stack trace that are not torch's own, outermost first."""
@@ -85,7 +90,7 @@ def parse_stack(text: str) -> tuple[Line, ...]:
         if match:
             lines.append(Line(match["file"], int(match["line"]), match["function"]))
         elif lines and _MARKS.match(row):
-            lines[-1] = lines[-1]._replace(column=len(row.rstrip()))
+            lines[-1] = lines[-1]._replace(column=len(row) - len(row.lstrip()))
     return tuple(
         line
         for line in lines

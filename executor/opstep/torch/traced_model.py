@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opstep.torch.call_numbers import CallKeys
-from opstep.torch.source_lines import Line, call_lines
+from opstep.torch.source_lines import Line
 
 
 @dataclass
@@ -15,10 +15,11 @@ class Model:
     name: str
     # Names of the forward graph's inputs, by their position.
     inputs: list[str]
+    # For ops that have no line: those of the call that was compiled.
+    lines: tuple[Line, ...]
     # Of each traced call: the op that did its work, and the keys of its Python calls.
     ops: dict[str, tuple[str, str]] = field(default_factory=dict)
     keys: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     # The variables of the forward program, by the node that made them.
     variables: dict[str, str] = field(default_factory=dict)
     call_keys: CallKeys = field(default_factory=CallKeys)
-    lines: tuple[Line, ...] = field(default_factory=call_lines)

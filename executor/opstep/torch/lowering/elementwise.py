@@ -82,9 +82,10 @@ def pow_scalar(op: OpBuilder, x: Value, y: Number) -> Value:
     require(x.dtype == op.fake.dtype and op.fake.dtype.is_floating_point, "a power of integers")
     if y == 2:
         return op.square(x)
-    if y == 0.5:
+    # torch takes roots too, but not of float16: -inf ** 0.5 is inf there.
+    if y == 0.5 and x.dtype != torch.float16:
         return op.sqrt(x)
-    if y == -0.5:
+    if y == -0.5 and x.dtype != torch.float16:
         return op.rsqrt(x)
     if y == -1:
         return op.reciprocal(x)
