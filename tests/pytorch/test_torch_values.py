@@ -148,7 +148,7 @@ def test_integer_division_and_remainders() -> None:
     same(divide, a, b)
     same(divide, a.double(), b.double())
     torch._dynamo.reset()
-    with pytest.raises(opstep.Error, match=r"ZeroDivisionError.*test_values\.py:\d+"):
+    with pytest.raises(opstep.Error, match=r"ZeroDivisionError.*test_torch_values\.py:\d+"):
         torch.compile(lambda a: a // 0, backend="opstep")(a)
 
 
@@ -180,7 +180,7 @@ def test_half_models(dtype: torch.dtype) -> None:
 def test_an_index_outside_is_an_error_as_in_eager(index: int) -> None:
     table, at = randn(5, 3), torch.tensor([0, index])
     compiled = torch.compile(lambda t, i: F.embedding(i, t), backend="opstep")
-    with pytest.raises(Exception, match=rf"index {index} is out of range.*test_values\.py:\d+"):
+    with pytest.raises(Exception, match=rf"index {index} is out of range.*test_torch_values\.py:\d+"):
         compiled(table, at)
 
 
