@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from compared import same
@@ -180,7 +182,9 @@ def test_half_models(dtype: torch.dtype) -> None:
 def test_an_index_outside_is_an_error_as_in_eager(index: int) -> None:
     table, at = randn(5, 3), torch.tensor([0, index])
     compiled = torch.compile(lambda t, i: F.embedding(i, t), backend="opstep")
-    with pytest.raises(Exception, match=rf"index {index} is out of range.*test_torch_values\.py:\d+"):
+    with pytest.raises(
+        Exception, match=rf"index {index} is out of range.*test_torch_values\.py:\d+"
+    ):
         compiled(table, at)
 
 
@@ -301,3 +305,46 @@ def test_gradients_of_an_embedding_and_attention() -> None:
         return F.scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2).flatten(2)
 
     same(f, *(randn(*s).requires_grad_() for s in ((5, 8), (8, 8))), gradients=True)
+
+
+# --- what the executor cannot hold
+
+
+def test_a_graph_that_the_executor_cannot_hold_runs_in_torch() -> None:
+    x = randn(3, 3).relu().to_sparse()
+    got = torch.compile(lambda a: torch.sparse.mm(a, torch.ones(3, 3)) + 1, backend="opstep")(x)
+    torch.testing.assert_close(got, x.to_dense() @ torch.ones(3, 3) + 1)
+
+
+def test_as_strided_may_reach_beyond_a_view() -> None:
+    x = randn(4, 4)
+    same(lambda a: a.as_strided((2, 2), (1, 2), 3) + 1, x)
+    wanted = x[1].as_strided((2, 2), (1, 2), 9) + 1
+    compiled = torch.compile(lambda a: a.as_strided((2, 2), (1, 2), 9) + 1, backend="opstep")
+    torch.testing.assert_close(compiled(x[1]), wanted)
+
+
+def test_a_custom_op_is_a_foreign_op_and_its_error_has_the_users_line() -> None:
+    @torch.library.custom_op("opstep_tests::root", mutates_args=())
+    def root(x: torch.Tensor) -> torch.Tensor:
+        if (x < 0).any():
+            raise ValueError("a root of a negative number")
+        return x.sqrt()
+
+    root.register_fake(torch.empty_like)
+    compiled = torch.compile(lambda a: root(a) + 1, backend="opstep")
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    said = r"ValueError: a root of a negative number.*test_torch_values\.py:\d+"
+    with pytest.raises(opstep.Error, match=said) as caught:
+        compiled(-torch.ones(3))
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_two_threads_compile_and_run_at_the_same_time() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    compiled = torch.compile(model, backend="opstep")
+    inputs = [randn(4, 8) for _ in range(8)]
+    with ThreadPoolExecutor(2) as pool:
+        got = list(pool.map(lambda x: compiled(x).detach(), inputs))
+    for ours, x in zip(got, inputs, strict=True):
+        torch.testing.assert_close(ours, model(x).detach())

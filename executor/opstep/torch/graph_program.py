@@ -232,6 +232,8 @@ class GraphProgram:
         given = [(i, held(f)) for i, f in enumerate(fakes) if f is not None and i in used]
         hows = [held(value.fake) for value in inputs]  # type: ignore[arg-type]
         layouts = node.target in _LAYOUT
+        if layouts and any(value.fake.storage_offset() for value in inputs):  # type: ignore[union-attr]
+            raise NotSupported(f"{node.target} of a view, which may reach beyond the view")
         strides = [_strides(value) if layouts else None for value in inputs]
         call = ForeignCall(node.target, args, kwargs, hows, strides, given)
         chosen = {i: fakes[i] for i, _ in given}
