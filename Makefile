@@ -20,7 +20,7 @@ PROJECTS := pyproject.toml debug_server/pyproject.toml
 
 # The tests run one after the other, the fast ones first, even with -j.
 .NOTPARALLEL:
-.PHONY: sanitize help build demo docs includes test-python pictures pictures-notebook pictures-vscode test test-fast test-cpp test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
+.PHONY: sanitize help build demo docs includes test-python pictures pictures-notebook pictures-vscode test test-fast test-cpp test-torch test-e2e test-emacs test-vscode fuzz lint format bench wheel vsix clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -70,10 +70,10 @@ TWO = -n 2
 # Prints how long a recipe took, also after a failure.
 TIMED = trap 'echo "$@ took $$((SECONDS / 60)) min $$((SECONDS % 60)) s"' EXIT;
 
-test: docs includes test-fast test-e2e test-emacs test-vscode ## All tests, and the documentation's site
+test: docs includes test-fast test-torch test-e2e test-emacs test-vscode ## All tests, and the documentation's site
 
 # Without servers, adapters, editors, and what takes long.
-FAST = -m "not e2e and not vscode and not slow and not emacs"
+FAST = -m "not e2e and not vscode and not slow and not emacs and not torch"
 
 test-fast: build $(STAMPS)/extra-test test-cpp ## Tests without servers, adapters or VS Code
 	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) $(FAST) tests
@@ -99,7 +99,10 @@ $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
 	@touch $@
 
 test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
-	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs" tests
+	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs and not torch" tests
+
+test-torch: build $(STAMPS)/extra-test $(STAMPS)/extra-torch-test ## Tests of the PyTorch backend
+	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) --dist loadfile -m torch tests
 
 test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real Emacs with dap-mode
 	@$(TIMED) $(PYTEST) -q --durations=10 -m emacs tests

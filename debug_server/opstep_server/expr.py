@@ -114,7 +114,7 @@ def split(text: str) -> list[str]:
     tree = ast.parse(_one_line(source), mode="eval").body
     if whole.WhichOneof("node") != "list" or not isinstance(tree, ast.Tuple) or not tree.elts:
         return [source]
-    return [ast.get_source_segment(_one_line(source), part) or source for part in tree.elts]
+    return [_plain(ast.get_source_segment(_one_line(source), part) or source) for part in tree.elts]
 
 
 def names(expression: pb.Expr) -> set[str]:
@@ -201,7 +201,7 @@ class _Builder:
             return pb.Expr(name=node.id)
         if isinstance(node, ast.Attribute):
             value = self.build(node.value, deeper)
-            return pb.Expr(attribute=pb.Expr.Attribute(value=value, name=node.attr))
+            return pb.Expr(attribute=pb.Expr.Attribute(value=value, name=_plain(node.attr)))
         if isinstance(node, ast.UnaryOp):
             unary = pb.Expr.Unary(op=_UNARY[type(node.op)], value=self.build(node.operand, deeper))
             return pb.Expr(unary=unary)
@@ -399,8 +399,31 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
+# Parts of module paths are often numbers: `layer1.0.conv1.weight`. Python reads such a name if
+# letters take the place of those digits; each stays one character, so columns stay right.
+_LETTERS = "".join(chr(0xA000 + digit) for digit in range(10))
+_TO_LETTERS = str.maketrans("0123456789", _LETTERS)
+_TO_DIGITS = str.maketrans(_LETTERS, "0123456789")
+_STRING_OR_PATH = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[^\W\d]\w*(?:\.\w+)*\.\d\w*(?:\.\w+)*"""
+)
+
+
 def _one_line(text: str) -> str:
-    return re.sub(r"[\n\r\f]", " ", text)
+    """The text as Python's parser takes it, character by character."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[0][0] in "'\"":
+            return match[0]
+        parts = match[0].split(".")
+        return ".".join(p.translate(_TO_LETTERS) if p[:1].isdigit() else p for p in parts)
+
+    return _STRING_OR_PATH.sub(replaced, re.sub(r"[\n\r\f]", " ", text))
+
+
+def _plain(text: str) -> str:
+    """What `_one_line` was given."""
+    return text.translate(_TO_DIGITS)
 
 
 def _column(source: str, indent: int, byte_offset: int) -> int:
@@ -425,6 +448,6 @@ def _syntax_error(error: SyntaxError, source: str, indent: int) -> ExprError:
     hint = 'a name that Python cannot read is written var("w@grad")' if "@" in source else ""
     found = re.match(r"\w+|\S", source[offset - 1 :]) if offset else None
     if message.startswith("invalid syntax") and found:
-        message = f"'{found[0]}' does not fit here"
+        message = f"'{_plain(found[0])}' does not fit here"
         hint = _FOREIGN.get(found[0], hint)
     return ExprError(message, column, hint)

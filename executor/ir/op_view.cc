@@ -83,6 +83,8 @@ std::vector<std::string> OpView::Strings(std::string_view name) const {
   return {values.begin(), values.end()};
 }
 
+bool IsGradient(const proto::OpDesc& op) { return op.forward_op() != 0 || op.has_forward(); }
+
 proto::Attr BoolAttr(std::string name, bool value) {
   proto::Attr attr = Named(std::move(name));
   attr.set_b(value);

@@ -45,6 +45,9 @@ class OpView {
   const proto::OpDesc* desc_;
 };
 
+// Does it compute the gradient of another op, of this program or of another one?
+bool IsGradient(const proto::OpDesc& op);
+
 // Makers of attribute values.
 proto::Attr BoolAttr(std::string name, bool value);
 proto::Attr IntAttr(std::string name, int64_t value);

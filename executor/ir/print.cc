@@ -131,6 +131,7 @@ class Printer {
       text += Outputs(block, op) + op.type() + "(" + Arguments(op) + ")  # " + op.name();
       if (const std::string where = program_.Where(op); !where.empty()) text += ", " + where;
       if (op.forward_op() != 0) text += ", gradient of #" + std::to_string(op.forward_op());
+      if (op.has_forward()) text += ", gradient of " + op.forward().name();
       Line(std::move(text), op.id());
       const std::vector<int> blocks = OpView(op).Blocks();
       for (const int inner : blocks) {

@@ -104,6 +104,12 @@ class Operator:
         forward = self._field("forward_op")
         return Operator(self.program, forward) if forward else None
 
+    @property
+    def forward_name(self) -> str:
+        """The name of the op whose gradient it computes, also one of another program; or ''."""
+        forward = self.forward_op
+        return self._field("forward_name") if forward is None else forward.name
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Operator):
             return NotImplemented
@@ -394,9 +400,13 @@ class Program:
         outputs: Mapping[str, str | list[str]],
         attrs: dict[str, Any],
         position: int,
+        made_by: _core.OpOrigin | None = None,
     ) -> int:
+        """The op's id. Its lines are those of the calling code, unless `made_by` has them."""
         stop = self._stop_next
-        made = self._core.append_op(block, type, name, inputs, outputs, attrs, position, stop)
+        made = self._core.append_op(
+            block, type, name, inputs, outputs, attrs, position, stop, made_by
+        )
         self._stop_next = False
         return made
 

@@ -12,24 +12,24 @@ namespace opstep {
 namespace {
 
 // Was it made by this pass? In imperative mode only its name shows it.
-bool IsGradient(const proto::OpDesc& op) {
-  return op.forward_op() != 0 || op.type().ends_with("_grad");
+bool MadeAsGradient(const proto::OpDesc& op) {
+  return IsGradient(op) || op.type().ends_with("_grad");
 }
 
 // An op without a gradient is a constant for the pass. A gradient op must not be: its derivative
 // would be missing silently.
 bool Flows(const proto::OpDesc& op) {
-  return GetOp(op.type()).grad != nullptr || !OpView(op).Blocks().empty() || IsGradient(op);
+  return GetOp(op.type()).grad != nullptr || !OpView(op).Blocks().empty() || MadeAsGradient(op);
 }
 
 void CheckDifferentiable(const Program& program, const proto::OpDesc& op) {
   const bool blocks = !OpView(op).Blocks().empty();
   // Values that a block's gradient popped from a stack are not followed further.
-  OPSTEP_CHECK(!(blocks && IsGradient(op)), "[", op.type(),
+  OPSTEP_CHECK(!(blocks && MadeAsGradient(op)), "[", op.type(),
                "] is the gradient of a loop or branch, which can be differentiated once only",
                program.Place(op));
   if (GetOp(op.type()).grad != nullptr) return;
-  OPSTEP_CHECK(!IsGradient(op), "[", op.type(),
+  OPSTEP_CHECK(!MadeAsGradient(op), "[", op.type(),
                "] is a gradient that has no gradient itself: its op can be differentiated once "
                "only",
                program.Place(op));

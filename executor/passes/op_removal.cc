@@ -97,7 +97,7 @@ void DropUnusedStacks(proto::ProgramDesc& program) {
       const OpRole role = GetOp(op.type()).role;
       if (role == OpRole::kPop) needed.insert(AllInputs(op)[0]);
       // Values kept for the caller are not saved for a gradient.
-      if (role == OpRole::kPush && op.forward_op() == 0) needed.insert(AllOutputs(op)[0]);
+      if (role == OpRole::kPush && !IsGradient(op)) needed.insert(AllOutputs(op)[0]);
     }
   }
   for (proto::BlockDesc& block : *program.mutable_blocks()) {

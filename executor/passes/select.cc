@@ -133,7 +133,7 @@ class TrainingStep {
       for (const int inner : OpenBlocks(op)) FindGradients(inner, inside);
 
       if (op.forward_op() != 0) forward_.insert(op.forward_op());
-      if (op.forward_op() == 0 && !file && !AnyIn(nodes_[index].reads, gradients_)) continue;
+      if (!IsGradient(op) && !file && !AnyIn(nodes_[index].reads, gradients_)) continue;
       Remove(index);
       const std::vector<std::string> inputs = AllInputs(op);
       for (const std::string& name : nodes_[index].writes) {

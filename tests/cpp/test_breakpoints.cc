@@ -150,6 +150,24 @@ void Patterns(Fixture& f) {
   CheckEqual(f.SetPattern("fx_0*").message(), "no op matches 'fx_0*'; nearest: fc_0.mul");
 }
 
+// Op 5 becomes the gradient of an op of another program.
+void ForwardElsewhere(Fixture& f) {
+  proto::OpDesc& op = *f.plan->desc.mutable_blocks(0)->mutable_ops(4);
+  op.clear_forward_op();
+  op.mutable_forward()->set_name("layer.linear");
+  op.mutable_forward()->set_type("product");
+  f.SetLine(10);
+  CheckEqual(f.Watched(), "1 4 ");
+  f.SetLine(10, true);
+  CheckEqual(f.Watched(), "1 4 5 ");
+  f.SetPattern("grad:layer.*");
+  CheckEqual(f.Watched(), "5 ");
+  f.SetPattern("grad:product");
+  CheckEqual(f.Watched(), "5 ");
+  f.SetPattern("layer.*");
+  CheckEqual(f.Watched(), "");
+}
+
 void Others(Fixture& f) {
   const auto listing = [](uint32_t line) {
     return [line](proto::Breakpoint& b) {
@@ -307,4 +325,6 @@ int main() {
   Filters(f);
   Life(f);
   DroppedPlans();
+  Fixture elsewhere;
+  ForwardElsewhere(elsewhere);
 }

@@ -204,3 +204,19 @@ def test_split():
     assert expr.split("[a, b]") == ["[a, b]"]
     with pytest.raises(expr.ExprError):
         expr.split("a, b c")
+
+
+@pytest.mark.parametrize(
+    "text", ["blocks.0.linear.weight", "layer1.0.conv1.weight", "seq.10", "a.0.1.b"]
+)
+def test_paths_of_modules_are_names(text: str) -> None:
+    assert expr.names(expr.parse(text)) == {text}
+    assert expr.names(expr.parse(f"{text}[0, :3].max() > grad({text}).mean()")) == {text}
+
+
+def test_paths_of_modules_leave_strings_and_columns_alone() -> None:
+    assert expr.names(expr.parse('var("a.0.b") + seq.0')) == {"seq.0"}
+    assert expr.split("seq.0.weight[0], x.max()") == ["seq.0.weight[0]", "x.max()"]
+    with pytest.raises(expr.ExprError) as caught:
+        expr.parse("seq.10.weight + lambda: 1")
+    assert caught.value.column == 17

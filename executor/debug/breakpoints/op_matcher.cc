@@ -19,7 +19,7 @@ constexpr uint32_t kBelow = 3;
 
 // Does the op give a parameter its first value?
 bool IsFirstValue(const proto::OpDesc& op, const Plan& plan) {
-  if (op.forward_op() != 0 || op.inputs_size() != 0 || op.outputs_size() == 0) return false;
+  if (IsGradient(op) || op.inputs_size() != 0 || op.outputs_size() == 0) return false;
   for (const proto::Slot& slot : op.outputs()) {
     for (const std::string& name : slot.vars()) {
       if (plan.slots[plan.FindSlot(0, name)].storage != Storage::kScope) return false;
@@ -31,7 +31,7 @@ bool IsFirstValue(const proto::OpDesc& op, const Plan& plan) {
 // An op made besides the one that the user's line asked for: a gradient, or the op that gives a
 // parameter its first value. A stop at a layer does not mean these ops.
 bool Beside(const proto::OpDesc& op, const Plan& plan) {
-  return op.forward_op() != 0 || IsFirstValue(op, plan);
+  return IsGradient(op) || IsFirstValue(op, plan);
 }
 
 // Any frame of the op's creation stack is on the line.
@@ -113,12 +113,15 @@ class PatternMatcher : public Matcher {
 
   // A gradient op matches by its own name and by that of its forward op.
   bool Matches(const proto::OpDesc& op) const override {
-    if (gradients_only_ && !op.forward_op()) return false;
-    return Fits(op) || (gradients_only_ && forward_.contains(op.forward_op()));
+    if (gradients_only_ && !IsGradient(op)) return false;
+    return Fits(op) || (gradients_only_ && (forward_.contains(op.forward_op()) ||
+                                            (op.has_forward() && Fits(op.forward()))));
   }
 
  private:
-  bool Fits(const proto::OpDesc& op) const {
+  // An op, or the one of another program that it belongs to.
+  template <typename NamedOp>
+  bool Fits(const NamedOp& op) const {
     return op.type() == pattern_ || MatchesGlob(pattern_, op.name());
   }
   std::string pattern_;

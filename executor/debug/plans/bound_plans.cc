@@ -38,7 +38,7 @@ void SetBases(const Plan& plan, BoundPlan& bound) {
       op.goes_on = next ? SameCalls(*op.made, *next) : runs ? SameCalls(*op.made, *runs) : 0;
       if (op.quiet || op.made->empty()) continue;
       next = op.made.get();
-      const bool gradient = block.code[i].op->forward_op() != 0;
+      const bool gradient = IsGradient(*block.code[i].op);
       size_t& base = bases[gradient];
       const MadeBy*& other = some[gradient];
       base = other ? std::min(base, SameCalls(*other, *op.made)) : op.made->size();

@@ -141,7 +141,7 @@ class History {
     results_.clear();
     for (const proto::BlockDesc& block : program_.blocks()) {
       for (const proto::OpDesc& op : block.ops()) {
-        if (op.forward_op()) continue;
+        if (IsGradient(op)) continue;
         const auto found = std::find(op.calls().begin(), op.calls().end(), call_);
         if (found == op.calls().end()) continue;
         const auto at = static_cast<int>(found - op.calls().begin());
@@ -218,7 +218,7 @@ bool IsInside(const std::string& function, const std::string& other) {
 
 MadeBy MadeByOf(const Plan& plan, const proto::OpDesc& op) {
   MadeBy made(static_cast<size_t>(op.stack_size()));
-  const uint64_t gradient = op.forward_op() != 0;
+  const uint64_t gradient = IsGradient(op);
   const bool known = op.calls_size() == op.stack_size() && op.visits_size() == op.stack_size();
   // For a program without this record, the same lines count as the same calls.
   uint64_t around = 1469598103934665603u;

@@ -56,6 +56,7 @@ void FillOpInfo(const Plan& plan, int block, const proto::OpDesc& op, proto::OpI
     }
   }
   info->set_forward_op(op.forward_op());
+  info->set_forward_name(op.forward().name());
   for (const SourceFrame& frame : plan.StackOf(op)) {
     proto::SourceLine* line = info->add_stack();
     line->set_file(frame.file);

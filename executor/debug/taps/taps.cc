@@ -277,7 +277,7 @@ std::shared_ptr<const TapPoint> Taps::PointOf(Entry& entry, const Plan& plan, in
   source.set_op_name(op.name());
   source.set_op_type(op.type());
   source.set_block(static_cast<uint32_t>(block));
-  source.set_gradient(op.forward_op() != 0);
+  source.set_gradient(IsGradient(op));
   if (slot) {
     const SlotPlan& of = plan.slots[slot];
     source.set_variable(of.name);

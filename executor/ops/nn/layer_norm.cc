@@ -89,6 +89,8 @@ void RunGrad(KernelContext& ctx) {
   const T* x = ctx.in(0).as<T>();
   const T* scale = ctx.in(1).as<T>();
   const T* dout = ctx.in(2).as<T>();
+  const T* means = ctx.in(3).as<T>();
+  const T* inv_stds = ctx.in(4).as<T>();
   T* dx = ctx.out(0).as<T>();
   T* dscale = ctx.out(1).as<T>();
   T* dbias = ctx.out(2).as<T>();
@@ -107,7 +109,8 @@ void RunGrad(KernelContext& ctx) {
           for (int64_t row = part * parts.rows; row < last; ++row) {
             const T* from = x + row * s.size;
             const T* d = dout + row * s.size;
-            const auto moments = MomentsOf(from, s);
+            const auto moments =
+                means != nullptr ? RowMoments<T>{means[row], inv_stds[row]} : MomentsOf(from, s);
             const T mean = moments.mean;
             const T inv_std = moments.inv_std;
 #pragma GCC ivdep
@@ -215,6 +218,20 @@ unit = (X - m) * inv * scale
         .Sample("X=[0,4] scale=[4] bias=[4]")
         .Register();
 
+// Of layer_norm_grad: moments of each row, both or neither.
+void CheckMoments(const ShapeContext& ctx) {
+  const VarType &x = ctx.in(0), &mean = ctx.in(3), &inv_std = ctx.in(4);
+  if (mean.dtype == DType::kNone && inv_std.dtype == DType::kNone) return;
+  const int axis = NormalizeAxis(ctx.op().Int("axis"), x.dims, "X");
+  Dims rows;
+  for (int i = 0; i < x.dims.rank(); ++i) rows.push_back(i < axis ? x.dims[i] : 1);
+  const auto fits = [&](const VarType& type) {
+    return type.dtype == x.dtype && ShapesAgree(type.dims, rows);
+  };
+  OPSTEP_CHECK(fits(mean) && fits(inv_std), "mean and inv_std must both be ",
+               VarType{x.dtype, rows}.ToString(), ", one value for each row of X");
+}
+
 // As RunGrad, in other ops.
 void SecondGradient(GradContext& g) {
   const Term x = In(g, "X"), scale = In(g, "scale"), dout = In(g, "dout");
@@ -241,6 +258,10 @@ const bool kLayerNormGrad = WithAttrs("layer_norm_grad")
                                 .In("X", "as in the forward op", kFloats)
                                 .In("scale", "as in the forward op", kFloats)
                                 .In("dout", "gradient of out", kFloats)
+                                .In("mean", "of each row, when it is known already", kFloats)
+                                .Optional()
+                                .In("inv_std", "given with mean; then epsilon has no use", kFloats)
+                                .Optional()
                                 .Out("dX", "gradient of X", kFloats)
                                 .Optional()
                                 .Out("dscale", "gradient of scale", kFloats)
@@ -248,6 +269,7 @@ const bool kLayerNormGrad = WithAttrs("layer_norm_grad")
                                 .Out("dbias", "gradient of bias", kFloats)
                                 .Optional()
                                 .Shape([](ShapeContext& ctx) {
+                                  CheckMoments(ctx);
                                   ctx.set_out(0, ctx.in(0));
                                   ctx.set_out(1, ctx.in(1));
                                   ctx.set_out(2, ctx.in(1));

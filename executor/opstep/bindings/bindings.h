@@ -32,6 +32,8 @@ void BindReaders(py::module_& m);
 void BindLayers(py::module_& m);
 void BindLoops(py::module_& m);
 void BindExecutor(py::module_& m);
+void BindForeign(py::module_& m);
+void BindMemoryCall(py::module_& m);
 void BindTracing(py::module_& m);
 void BindValues(py::module_& m);
 void BindHook(py::module_& m);

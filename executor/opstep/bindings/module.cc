@@ -20,6 +20,8 @@ PYBIND11_MODULE(_core, m) {
   BindLayers(m);
   BindLoops(m);
   BindExecutor(m);
+  BindForeign(m);
+  BindMemoryCall(m);
   BindValues(m);
   BindTracing(m);
   BindHook(m);

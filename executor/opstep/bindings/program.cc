@@ -3,6 +3,8 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "debug/agent.h"
@@ -35,14 +37,45 @@ void AddSlots(const py::dict& slots, google::protobuf::RepeatedPtrField<proto::S
   }
 }
 
+// A frame of Python code: file, line and function.
+using Line = std::tuple<std::string, uint32_t, std::string>;
+
+// What made an op, for a caller that knows better than Python's stack does: the lines, innermost
+// first, their calls and visits (see OpDesc; empty: not known), and the name and type of the op of
+// another program whose gradient it computes.
+struct OpOrigin {
+  std::vector<Line> stack;
+  std::vector<uint32_t> calls, visits;
+  std::optional<std::pair<std::string, std::string>> forward;
+};
+
+void SetOrigin(Program& program, const OpOrigin& made_by, proto::OpDesc& op) {
+  const size_t frames = made_by.stack.size();
+  for (const std::vector<uint32_t>& numbers : {made_by.calls, made_by.visits}) {
+    OPSTEP_CHECK(numbers.empty() || numbers.size() == frames, "op '", op.name(), "' has ", frames,
+                 " lines, but ", numbers.size(), " calls or visits");
+  }
+  for (const auto& [file, line, function] : made_by.stack)
+    op.add_stack(program.InternFrame({.file = file, .function = function, .line = line}));
+  op.mutable_calls()->Assign(made_by.calls.begin(), made_by.calls.end());
+  op.mutable_visits()->Assign(made_by.visits.begin(), made_by.visits.end());
+  if (!made_by.forward) return;
+  op.mutable_forward()->set_name(made_by.forward->first);
+  op.mutable_forward()->set_type(made_by.forward->second);
+}
+
 uint32_t Append(Program& program, int block, const std::string& type, const std::string& name,
                 const py::dict& inputs, const py::dict& outputs, const py::dict& attrs,
-                int position, bool stop) {
+                int position, bool stop, const OpOrigin* made_by) {
   proto::OpDesc op;
   op.set_type(type);
   op.set_name(name);
   op.set_stop(stop);
-  SetMadeBy(program, op);
+  if (made_by != nullptr) {
+    SetOrigin(program, *made_by, op);
+  } else {
+    SetMadeBy(program, op);
+  }
   try {
     const OpSchema& schema = GetOp(type).schema;
     AddSlots(inputs, *op.mutable_inputs());
@@ -186,7 +219,10 @@ py::dict OpFields(const Program& program, uint32_t id) {
   out["outputs"] = FromSlots(op->outputs());
   out["attrs"] = attrs;
   out["stack"] = stack;
+  out["visits"] = std::vector<uint32_t>(op->visits().begin(), op->visits().end());
   out["forward_op"] = op->forward_op();
+  out["forward_name"] = op->forward().name();
+  out["gradient"] = IsGradient(*op);
   return out;
 }
 
@@ -338,6 +374,9 @@ std::shared_ptr<Program> Joined(const Program& program, const Program& added,
 
 void BindProgram(py::module_& m) {
   SetSameModel(&HaveOneOrigin);
+  py::class_<OpOrigin>(m, "OpOrigin")
+      .def(py::init<std::vector<Line>, std::vector<uint32_t>, std::vector<uint32_t>,
+                    std::optional<std::pair<std::string, std::string>>>());
   using P = Program;
   py::class_<P, std::shared_ptr<P>>(m, "Program")
       .def(py::init<std::string>())
@@ -404,6 +443,7 @@ void BindProgram(py::module_& m) {
       .def("has_op_name", &P::HasOpName)
       .def("op", &OpFields)
       .def("append_op", &Append)
+      .def_property_readonly("next_op_id", [](const P& p) { return p.desc().next_op_id(); })
       .def("clone",
            [](const P& p, std::string name) { return MadeFrom(p, FromDesc(p.desc(), name)); })
       .def("for_test",

@@ -52,7 +52,7 @@ class _Picture:
     def _block(self, block: Block, around: Mapping[str, int], indent: str) -> list[str]:
         lines: list[str] = []
         for step in steps(block, around):
-            node, gradient = f"op_{step.op.id}", bool(step.fields["forward_op"])
+            node, gradient = f"op_{step.op.id}", step.fields["gradient"]
             if gradient:
                 self._gradients.add(step.op.id)
             lines.append(f"{indent}{node} [{self._look(step.fields)}];")
@@ -88,7 +88,7 @@ class _Picture:
     def _look(self, fields: Mapping[str, Any]) -> str:
         kind, name = fields["type"], fields["name"]
         label = quote(name) if name.startswith(f"{kind}_") else f"{quote(kind)}\\n{quote(name)}"
-        colour = _GRADIENT if fields["forward_op"] else _OP
+        colour = _GRADIENT if fields["gradient"] else _OP
         for names in fields["outputs"].values():
             if names[0] in self._feeds:
                 label, colour = quote(names[0]), _FEED

@@ -130,7 +130,7 @@ class _Layers:
         number = next(n for n, layer in enumerate(self._layers) if op in layer)
         x, y = self._x[op], self._y(number)
         name, kept = self._rows(op)
-        colour = _FEED if name in self._feeds else _GRADIENT if fields["forward_op"] else _OP
+        colour = _FEED if name in self._feeds else _GRADIENT if fields["gradient"] else _OP
         outputs = self._steps[op].outputs
         types = ", ".join(f"{n} {type_text(self._block.var(n))}" for n in outputs)
         shown = f"#{op} {fields['type']} → {types}"

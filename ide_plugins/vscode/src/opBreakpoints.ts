@@ -34,7 +34,7 @@ export function marks(ops: readonly Op[]): Map<number, Mark> {
   const byId = new Map(ops.map((op) => [op.id, op]));
   const found = new Map<number, Mark>();
   for (const op of ops) {
-    const mark = markOf(op, byId.get(op.forward), functions, lines);
+    const mark = markOf(op, forwardOf(op, byId), functions, lines);
     if (mark) {
       found.set(op.id, mark);
     }
@@ -42,9 +42,14 @@ export function marks(ops: readonly Op[]): Map<number, Mark> {
   return found;
 }
 
+/** The forward op of a gradient, of this program or of another one. */
+function forwardOf(op: Op, byId: ReadonlyMap<number, Op>): Named | undefined {
+  return byId.get(op.forward) ?? (op.forwardName === undefined ? undefined : { name: op.forwardName, type: "" });
+}
+
 function markOf(
   op: Op,
-  forward: Op | undefined,
+  forward: Named | undefined,
   functions: readonly vscode.FunctionBreakpoint[],
   lines: ReadonlyMap<string, boolean>,
 ): Mark | undefined {
@@ -55,7 +60,7 @@ function markOf(
   const shared = functions.filter((each) => matches(each.functionName, op, forward));
   const made = op.stack[0];
   // A line stands for the ops that it made, not for their gradients.
-  const line = made && op.forward === 0 ? lines.get(`${made.path}:${made.line}`) : undefined;
+  const line = made && !op.gradient ? lines.get(`${made.path}:${made.line}`) : undefined;
   if (shared.some((each) => each.enabled) || line === true) {
     return "shared";
   }

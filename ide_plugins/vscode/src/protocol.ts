@@ -22,6 +22,9 @@ export interface Op {
   readonly block: number;
   /** The op that this one is a gradient of, or 0. */
   readonly forward: number;
+  readonly gradient: boolean;
+  /** The forward op of a gradient, if it is in another program. */
+  readonly forwardName?: string;
   readonly listingLine: number;
   readonly inputs: readonly Slot[];
   readonly outputs: readonly Output[];

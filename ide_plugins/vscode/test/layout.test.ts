@@ -14,6 +14,7 @@ function op(id: number, reads: string[], makes: string[], block = 0): Op {
     type: "relu",
     block,
     forward: 0,
+    gradient: false,
     listingLine: id,
     inputs: reads.map((variable) => ({ slot: "X", variable })),
     outputs: makes.map((variable) => ({ variable, type: "float32[2]" })),
@@ -163,6 +164,7 @@ test("edges over many layers are long, sooner when they go from a forward op to 
     Array.from({ length: 8 }, (_, n) => ({
       ...op(n + 1, n === 0 ? [] : [`v${n}`, ...(n > 3 ? [`v${n - 3}`] : []), ...(n > 6 ? [`v${n - 6}`] : [])], [`v${n + 1}`]),
       forward: gradients && n > 3 ? 1 : 0,
+      gradient: gradients && n > 3,
     }));
   const long = (ops: Op[]): number[] => layOut(graph(ops), new Set()).edges.flatMap((edge) => (edge.long ? [edge.from] : []));
   assert.deepEqual(long(chain(false)), [1]);

@@ -119,7 +119,7 @@ async def _lines_below(session: TerminalSession) -> list[BreakpointSpec]:
     made = {
         (line.file, line.line)
         for op in ops
-        if not op.forward_op
+        if not descriptions.is_gradient(op)
         for line in op.stack
         if line.line > first.get((line.file, line.function), line.line)
     }

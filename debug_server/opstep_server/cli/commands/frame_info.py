@@ -71,7 +71,7 @@ async def info_line(session: TerminalSession, pattern: str) -> None:
     made: dict[int, list[str]] = {}
     for op in await session.debugger.ops(session.program()):
         for at in op.stack:
-            if not op.forward_op and os.path.realpath(at.file) == real:
+            if not descriptions.is_gradient(op) and os.path.realpath(at.file) == real:
                 made.setdefault(at.line, []).append(f"#{op.id} {op.name}")
     where = f"line {line} of {descriptions.path(file)}"
     if line in made:

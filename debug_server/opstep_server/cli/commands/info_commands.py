@@ -137,6 +137,8 @@ async def _show_op(session: TerminalSession) -> None:
         )
     if op.forward_op:
         session.screen.line(f"  gradient of op #{op.forward_op}")
+    if op.forward_name:
+        session.screen.line(f"  gradient of {op.forward_name}")
     for block in op.blocks:
         its = "" if block.name == "block" else f", its {block.name}"
         session.screen.line(f"  runs block {block.block}{its}")

@@ -115,6 +115,11 @@ def op_line(op: pb.OpInfo) -> str:
     return f"{text} → {values.outputs_text(op)}" if op.outputs else text
 
 
+def is_gradient(op: pb.OpInfo) -> bool:
+    """Of an op of its own program or of another one."""
+    return bool(op.forward_op or op.forward_name)
+
+
 def op_row(op: pb.OpInfo) -> tuple[str, str, str, str, str]:
     """Number, name, type, line and outputs, for a table."""
     made = values.outputs_text(op)

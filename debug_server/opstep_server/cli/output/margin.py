@@ -6,6 +6,7 @@ import fnmatch
 import os
 from collections.abc import Iterator, Sequence
 
+from opstep_server.cli.output import descriptions
 from opstep_server.debugger import (
     BreakpointState,
     ListingWhere,
@@ -49,7 +50,7 @@ def _lines(state: BreakpointState, program: ProgramRef, ops: Sequence[pb.OpInfo]
             hit = op.type == where.pattern or fnmatch.fnmatchcase(op.name, where.pattern)
         elif isinstance(where, SourceWhere):
             hit = any((line.file, line.line) == (where.file, where.line) for line in op.stack)
-            hit = hit and (state.spec.gradients or not op.forward_op)
+            hit = hit and (state.spec.gradients or not descriptions.is_gradient(op))
         else:
             hit = False
         if hit:

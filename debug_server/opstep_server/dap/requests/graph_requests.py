@@ -113,6 +113,8 @@ class GraphRequests:
             "type": op.type,
             "block": op.block,
             "forward": op.forward_op,
+            "gradient": bool(op.forward_op or op.forward_name),
+            **({"forwardName": op.forward_name} if op.forward_name else {}),
             "listingLine": line(op.listing_line),
             "instructionReference": f"{at:#x}",
             "inputs": [{"slot": each.slot, "variable": each.variable} for each in op.inputs],

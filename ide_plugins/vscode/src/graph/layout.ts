@@ -117,7 +117,7 @@ class Blocks {
     const edges = this.edgesOf.get(block) ?? [];
     const links = edges.map(({ from, to }): Link => {
       const [maker, reader] = [nodes.get(from) ?? 0, nodes.get(to) ?? 0];
-      const aside = sized[maker]?.op.forward === 0 && sized[reader]?.op.forward !== 0;
+      const aside = sized[maker]?.op.gradient === false && sized[reader]?.op.gradient !== false;
       return { from: maker, to: reader, reach: aside ? REACH.gradient : REACH.usual };
     });
     const placed = place(sized, links);

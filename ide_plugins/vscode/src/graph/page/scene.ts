@@ -174,7 +174,7 @@ function dress(group: SVGGElement, box: Box, looks: Looks): void {
   const mark = looks.marks.get(op.id);
   const classes = [
     "op",
-    op.forward !== 0 && "gradient",
+    op.gradient && "gradient",
     values.length > 0 && !inPlace(box) && "made",
     bad && "bad",
     tint && tint.level > 0 && `tinted ${tint.below ? "down" : "up"}-${tint.level}`,
