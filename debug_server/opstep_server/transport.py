@@ -150,8 +150,8 @@ class Server:
     # ---- guests ----------------------------------------------------------------------------------
 
     async def _admit(self, endpoint: Endpoint, _requests: Any, context: Any) -> None:
-        if not endpoint.admits(_token(context)):
-            await endpoint.strangers.slow_down()
+        # Cancelled when the caller leaves before its answer.
+        if not await endpoint.admits(_token(context)):
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "the token is missing or wrong: --token-file must name a file with the server's "
@@ -221,8 +221,7 @@ class Server:
         task.add_done_callback(self._guides.discard)
 
     async def _attach(self, endpoint: Endpoint, _requests: Any, context: _Context) -> None:
-        if not endpoint.admits(_token(context)):
-            await endpoint.strangers.slow_down()
+        if not await endpoint.admits(_token(context)):
             # Before anything is read or written.
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
