@@ -137,15 +137,20 @@ class Server:
         for connection in self._connections:
             connection.drop()
         await asyncio.gather(*(server.stop(STOP_SECONDS) for server in servers))
-        if self._abroad is not None:
-            channel, task = self._abroad
-            task.cancel()
-            await channel.close()
+        await self.end_visit()
         for endpoint in self._endpoints:
             endpoint.forget()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
+
+    async def end_visit(self) -> None:
+        """Leaves the server that we visit, if any."""
+        abroad, self._abroad = self._abroad, None
+        if abroad is not None:
+            channel, task = abroad
+            task.cancel()
+            await channel.close()
 
     # ---- guests ----------------------------------------------------------------------------------
 
