@@ -49,36 +49,40 @@ class Address:
             return False
 
 
-# Seconds until the first wrong token is refused; doubled for each further one, up to a limit.
-# A right token is accepted at once.
-FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
+# Seconds that each check of a token waits after the first wrong one; doubled for each further wrong
+# one, up to a limit.
+FIRST_DELAY, LONGEST_DELAY = 0.1, 3.0
 # Seconds after the last wrong token until all are forgotten.
 FORGET_SECONDS = 30.0
-# The most clients that wait for their refusal; a further one is refused at once.
-MOST_STRANGERS = 100
+# The most checks that wait at the same time; further ones come after them.
+MOST_AT_ONCE = 60
 
 
-class Strangers:
-    """Slows down the guessing of tokens."""
+class TokenGate:
+    """Slows down the guessing of tokens: one for all connections of a server.
+
+    A check waits for a time that only earlier wrong tokens decide. A right token waits as long, so
+    silence says nothing about a token, and guessing from many connections is not faster.
+    """
 
     def __init__(self) -> None:
         self._delay = 0.0
         self._last = 0.0
-        self._waiting = 0
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
-    async def slow_down(self) -> None:
-        now = time.monotonic()
-        if now - self._last > FORGET_SECONDS:
-            self._delay = 0.0
-        self._last = now
-        self._delay = min(max(2 * self._delay, FIRST_DELAY), LONGEST_DELAY)
-        if self._waiting >= MOST_STRANGERS:
-            return
-        self._waiting += 1
-        try:
-            await asyncio.sleep(self._delay)
-        finally:
-            self._waiting -= 1
+    async def admits(self, token: str, right: str) -> bool:
+        """Compares them; a caller who gives up meanwhile cancels this."""
+        async with self._turns:
+            if time.monotonic() - self._last > FORGET_SECONDS:
+                self._delay = 0.0
+            if self._delay:
+                await asyncio.sleep(self._delay)
+            # In constant time; other characters than ASCII cannot be compared.
+            if token.isascii() and hmac.compare_digest(token.encode(), right.encode()):
+                return True
+            self._last = time.monotonic()
+            self._delay = min(max(2 * self._delay, FIRST_DELAY), LONGEST_DELAY)
+            return False
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ class Endpoint:
     key: bytes = field(default=b"", repr=False)
     # The token file was made for this endpoint.
     made: bool = False
-    strangers: Strangers = field(default_factory=lambda: Strangers(), repr=False, compare=False)
+    # Shared by all endpoints of a server.
+    gate: TokenGate = field(default_factory=lambda: TokenGate(), repr=False, compare=False)
 
     def forget(self) -> None:
         """Nobody listens there any more: removes the token that was made for it."""
@@ -102,12 +107,11 @@ class Endpoint:
             with contextlib.suppress(OSError):
                 os.unlink(self.token_file)
 
-    def admits(self, token: str | None) -> bool:
+    async def admits(self, token: object) -> bool:
+        """Whether the token is right; told later if wrong ones came before. No token: at once."""
         if not self.token:
             return True
-        if token is None or not token.isascii():
-            return False
-        return hmac.compare_digest(token.encode(), self.token.encode())
+        return isinstance(token, str) and await self.gate.admits(token, self.token)
 
 
 def parse_address(text: str) -> Address:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Any, Literal
 
-from opstep_server import client_terminal, doorbell, script_process
-from opstep_server.access import Endpoint, Place, dial_place
+from opstep_server import client_terminal, script_process
+from opstep_server.access import Endpoint, Place
+from opstep_server.attachments import Attachments
 from opstep_server.connection import Connection
 from opstep_server.guests import Guests
 from opstep_server.hub import Hub
@@ -30,6 +31,7 @@ from opstep_server.model import (
     Event,
     ExecutorJoined,
     ExecutorLost,
+    ExecutorMoved,
     ExecutorProcess,
     FaultKind,
     FaultsChanged,
@@ -68,6 +70,7 @@ __all__ = [
     "Event",
     "ExecutorJoined",
     "ExecutorLost",
+    "ExecutorMoved",
     "ExecutorProcess",
     "FaultKind",
     "FaultSpec",
@@ -91,7 +94,6 @@ __all__ = [
     "ThreadStarted",
 ]
 
-ATTACH_SECONDS = 10.0
 # How long to read what a process sent before its end.
 LAST_WORDS_SECONDS = 1.0
 _MODES = {
@@ -119,6 +121,7 @@ class Debugger(Inspection, TapApi):
         self._process: script_process.ScriptProcess | client_terminal.TerminalProcess | None = None
         # A debugger on a shared hub gets no events until `replay`.
         self._told = not self._shares
+        self._attachments = Attachments(self._hub, self.listen, self._tell)
         self._user = self._hub.enter(self._take, present)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -166,46 +169,14 @@ class Debugger(Inspection, TapApi):
     async def attach_pid(self, pid: int) -> ExecutorProcess:
         """Asks a running process by its doorbell to dial us, and waits until it is here.
 
-        A process that another debugger of this user has is shared with it.
+        A process that another debugger of this user has is shared with it; when that one leaves,
+        the process comes to us: `ExecutorMoved`.
         """
-        address = await self.listen()
-        here: asyncio.Future[ExecutorProcess] = asyncio.get_running_loop().create_future()
+        return await self._attachments.attach(pid)
 
-        def joined(event: Event) -> None:
-            if not isinstance(event, ExecutorJoined):
-                return
-            if event.executor.pid != pid:
-                # The other debugger may have more processes; only this one was asked for.
-                if visiting:
-                    self._hub.background(self._hub.detach(event.executor))
-            elif not here.done():
-                here.set_result(event.executor)
-
-        visiting = False
-        unsubscribe = self.subscribe(joined)
-        try:
-            try:
-                await doorbell.ring(pid, address)
-            except DebuggerError:
-                place = await self._debugger_of(pid)
-                if place is None:
-                    raise
-                visiting = True
-                await self.visit(place, lambda why: None)
-            return await asyncio.wait_for(here, ATTACH_SECONDS)
-        except asyncio.TimeoutError:
-            raise DebuggerError(
-                f"process {pid} was rung but did not come within {ATTACH_SECONDS:g} s"
-            ) from None
-        finally:
-            unsubscribe()
-
-    async def _debugger_of(self, pid: int) -> Place | None:
-        """The private socket of the debugger that has the process, if it has one."""
-        found = next((each for each in await doorbell.running() if each.pid == pid), None)
-        if found is None or not found.server.startswith("unix:"):
-            return None
-        return dial_place(found.server)
+    def is_guest(self, executor: ExecutorProcess) -> bool:
+        """Whether another debugger has the process and shares it with us."""
+        return self._attachments.shares(executor)
 
     def share(self) -> None:
         """Lets others come as guests to the executors that are here."""
@@ -241,6 +212,8 @@ class Debugger(Inspection, TapApi):
         else:
             hub = self._hub
             leaving = hub.roster.executors if only is None else [only]
+            if not self.is_alone:
+                await hub.end_all_taps(leaving)
             await asyncio.gather(*(hub.detach(executor) for executor in leaving))
 
     async def let_go(self) -> None:
@@ -256,6 +229,8 @@ class Debugger(Inspection, TapApi):
             await self._hub.leave(self._user)
             await self.close_taps()
         else:
+            if not self.is_alone:
+                await self.detach()  # So that guests hear that we leave.
             await self.close_taps()
             await self._hub.close()
 
@@ -420,6 +395,10 @@ class Debugger(Inspection, TapApi):
     def _take(self, event: Event) -> None:
         if isinstance(event, ExecutorLost):
             self._forget(event.executor.id)
+        if not self._attachments.take(event):
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
         if not self._told:
             return
         if isinstance(event, StoppedEvent | Logged) and self._process is not None:

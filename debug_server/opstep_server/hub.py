@@ -226,6 +226,11 @@ class Hub:
         async for executor, statuses in removal.last_words(executors, mine):
             self._tap_statuses(executor, statuses)
 
+    async def end_all_taps(self, executors: Sequence[ExecutorProcess]) -> None:
+        """Before we leave: guests get the records on the way and the last counts of their taps."""
+        with contextlib.suppress(DebuggerError):
+            await self.end_taps(self.taps.uids, executors)
+
     async def to_all(self, command: Callable[[], pb.Command]) -> None:
         """Raises an executor's error when all of them failed."""
         refusals: list[DebuggerError] = []

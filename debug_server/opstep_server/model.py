@@ -291,6 +291,18 @@ class ExecutorLost:
     message: str
 
 
+@dataclass(frozen=True)
+class ExecutorMoved:
+    """The debugger through which we had it has left; we have it ourselves, or through another."""
+
+    executor: ExecutorProcess
+    now: ExecutorProcess
+    # One sentence for users.
+    message: str
+    # Why the stream through that debugger ended; empty when it left in order.
+    broken: str
+
+
 Event = (
     ThreadStarted
     | ThreadEnded
@@ -305,4 +317,5 @@ Event = (
     | ProcessExited
     | ExecutorJoined
     | ExecutorLost
+    | ExecutorMoved
 )

@@ -30,6 +30,8 @@ _DESCRIPTIONS = {
 def checked(file: str) -> str:
     """The full path, if a tensor can be written there."""
     path = os.path.expanduser(file)
+    if "\0" in path:
+        raise DebuggerError(f"{file!r} has a NUL byte, which no file's name can have")
     if not path.endswith(".npy"):
         raise DebuggerError(f"'{file}' must end with .npy, the format that is written")
     folder = os.path.dirname(path) or "."

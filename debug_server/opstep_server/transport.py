@@ -137,21 +137,26 @@ class Server:
         for connection in self._connections:
             connection.drop()
         await asyncio.gather(*(server.stop(STOP_SECONDS) for server in servers))
-        if self._abroad is not None:
-            channel, task = self._abroad
-            task.cancel()
-            await channel.close()
+        await self.end_visit()
         for endpoint in self._endpoints:
             endpoint.forget()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
 
+    async def end_visit(self) -> None:
+        """Leaves the server that we visit, if any."""
+        abroad, self._abroad = self._abroad, None
+        if abroad is not None:
+            channel, task = abroad
+            task.cancel()
+            await channel.close()
+
     # ---- guests ----------------------------------------------------------------------------------
 
     async def _admit(self, endpoint: Endpoint, _requests: Any, context: Any) -> None:
-        if not endpoint.admits(_token(context)):
-            await endpoint.strangers.slow_down()
+        # Cancelled when the caller leaves before its answer.
+        if not await endpoint.admits(_token(context)):
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "the token is missing or wrong: --token-file must name a file with the server's "
@@ -221,8 +226,7 @@ class Server:
         task.add_done_callback(self._guides.discard)
 
     async def _attach(self, endpoint: Endpoint, _requests: Any, context: _Context) -> None:
-        if not endpoint.admits(_token(context)):
-            await endpoint.strangers.slow_down()
+        if not await endpoint.admits(_token(context)):
             # Before anything is read or written.
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -49,12 +50,66 @@ def test_a_token_is_made_for_this_machine_only() -> None:
     try:
         assert stat.S_IMODE(os.stat(endpoint.token_file).st_mode) == 0o600
         assert len(endpoint.token) > 30 and endpoint.token not in repr(endpoint)
-        assert endpoint.admits(endpoint.token)
-        assert not any(map(endpoint.admits, (None, "", "x", endpoint.token + "x", "ä", "\ud800")))
+        assert asyncio.run(endpoint.admits(endpoint.token))
+        for wrong in (None, 7, "", "x", endpoint.token + "x", "ä", "\ud800"):
+            assert not asyncio.run(endpoint.admits(wrong))
     finally:
         os.unlink(endpoint.token_file)
     with pytest.raises(DebuggerError, match="can be reached from other machines"):
         access.listen_endpoint("0.0.0.0:0")
+
+
+def test_after_wrong_tokens_a_right_one_waits_as_long_as_a_wrong_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Time is held: a wait is over when the test says so."""
+    waits: list[tuple[float, asyncio.Event]] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append((seconds, over := asyncio.Event()))
+        await over.wait()
+
+    async def settled() -> None:
+        for _ in range(5):
+            await at_once(0)
+
+    at_once = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    token = "a-token-that-is-long-enough"
+    endpoint = access.Endpoint(access.Address(host="127.0.0.1"), token=token)
+
+    async def run() -> None:
+        assert await endpoint.admits(token) and not waits  # Nobody has guessed yet.
+        longest = 0.0
+        for count in range(20):
+            guess = asyncio.create_task(endpoint.admits("wrong"))
+            right = asyncio.create_task(endpoint.admits(token))
+            await settled()
+            if count:
+                (first, one), (second, other) = waits[-2:]
+                assert first == second > 0 and not guess.done() and not right.done()
+                longest = max(longest, first)
+                one.set()
+                other.set()
+            else:
+                waits[-1][1].set()
+            assert not await guess and await right
+        assert longest == access.LONGEST_DELAY <= 5
+        # However many guess at the same time: no more than these are answered in that time.
+        waits.clear()
+        crowd = [asyncio.create_task(endpoint.admits("wrong")) for _ in range(500)]
+        await settled()
+        assert len(waits) == access.MOST_AT_ONCE and not any(each.done() for each in crowd)
+        # Those that leave keep nobody waiting.
+        for each in crowd:
+            each.cancel()
+        await asyncio.wait(crowd)
+        late = asyncio.create_task(endpoint.admits(token))
+        await settled()
+        waits[-1][1].set()
+        assert await late
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("given", ["token", "certificate"])

@@ -12,6 +12,7 @@ from opstep_server.debugger import (
     ContinuedEvent,
     Event,
     ExecutorLost,
+    ExecutorMoved,
     FaultsChanged,
     Logged,
     Output,
@@ -57,6 +58,7 @@ class EventTranslator:
             FaultsChanged: self._faults_changed,
             Output: self._output,
             ExecutorLost: self._executor_lost,
+            ExecutorMoved: self._executor_moved,
             ProcessExited: self._process_exited,
         }
 
@@ -107,6 +109,13 @@ class EventTranslator:
 
     def _output(self, event: Output) -> None:
         self._session.outbox.output(event.category, event.text)
+
+    def _executor_moved(self, event: ExecutorMoved) -> None:
+        session = self._session
+        session.sources.lost(event.executor)
+        session.modules.lost(event.executor)
+        session.outbox.output("console", f"{event.message}\n")
+        session.attach.moved(event)
 
     def _executor_lost(self, event: ExecutorLost) -> None:
         session = self._session

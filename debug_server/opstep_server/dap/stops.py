@@ -71,6 +71,8 @@ class TensorRef:
     length: int
     # Of a ragged tensor, whose children are its sequences: the variable with their starts.
     offsets: str = ""
+    # It and its parts are kept for a while only: see `Handles`.
+    passing: bool = False
     # The sequences that were shown, by the name that the client knows.
     parts: dict[str, Child] = field(default_factory=dict)
 
@@ -154,6 +156,11 @@ class Stops:
             )
         return ref
 
+    def begin_answer(self, subject: int = 0) -> None:
+        """The references that are made next are for one answer, and stay usable together."""
+        self.variables.begin(subject)
+        self._memory.begin()
+
     def variable(self, handle: int) -> VariableRef:
         ref = self.variables.get(handle)
         if ref is None:
@@ -161,6 +168,11 @@ class Stops:
                 "these values belong to an earlier stop, or are no longer kept: look at them again"
             )
         return ref
+
+    def use(self, handle: int, ref: VariableRef) -> None:
+        """Its parts were shown: keeps it as long as them."""
+        if isinstance(ref, TensorRef) and ref.passing:
+            self.variables.use(ref.stop.thread.id, handle)
 
     # ---- references to bytes: addresses, far enough apart ----------------------------------------
 

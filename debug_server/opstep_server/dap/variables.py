@@ -75,7 +75,9 @@ class Variables:
     ) -> types.Variable:
         text = f"{ref.text}[{position}]" if ref.text else ""
         expression = element_expr(ref.expr, position)
-        shown = self.value(ref.stop, ref.frame, value, expression, text, dtype=dtype)
+        shown = self.value(
+            ref.stop, ref.frame, value, expression, text, dtype=dtype, passing=ref.passing
+        )
         return {**shown, "name": f"[{position}]"}
 
     def sequence(
@@ -84,7 +86,9 @@ class Variables:
         """A sequence of a ragged variable; `ref` remembers its rows."""
         name = f"[{position}]"
         ref.parts[name] = child
-        shown = self.value(ref.stop, ref.frame, value, child.expr, child.text, hex=hex)
+        shown = self.value(
+            ref.stop, ref.frame, value, child.expr, child.text, hex=hex, passing=ref.passing
+        )
         return {**shown, "name": name}
 
     def value(
@@ -101,7 +105,7 @@ class Variables:
     ) -> types.Variable:
         """The common fields of a variable, an evaluation's result and a new value.
 
-        A `passing` value belongs to no row of the client's and is kept for a while only.
+        A `passing` value belongs to no row of a scope and is kept for a while only.
         """
         kind = value.WhichOneof("kind")
         if hex and dtype is None:
@@ -123,7 +127,7 @@ class Variables:
             if value.tensor.sequences:
                 inner = value.tensor.sequences[-1]
                 length, offsets = inner.count, inner.offsets
-            ref = TensorRef(stop, frame, expression, text, length, offsets)
+            ref = TensorRef(stop, frame, expression, text, length, offsets, passing)
             shown["variablesReference"] = stops.variables.add(thread_id, ref, passing)
             shown["indexedVariables"] = length
         elif kind == "list" and value.list.values:

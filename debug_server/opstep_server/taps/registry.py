@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,6 +58,8 @@ class Wanted:
 class _Owner:
     taps: tuple[Wanted, ...]
     taker: Taker
+    # When they were set.
+    since: float = field(default_factory=time.monotonic)
 
 
 @dataclass
@@ -172,6 +175,33 @@ class TapRegistry:
             and any((uid, each.hello.identity) not in self._away for each in others)
         }
         self.remove([uid for uid in uids if uid not in left])
+
+    def continue_elsewhere(
+        self, executor: ExecutorProcess, last: Mapping[str, pb.TapStatus]
+    ) -> None:
+        """The executor forgets its taps and gets them anew: limits go on where they were.
+
+        `last` has the last statuses of the taps, by uid.
+        """
+        here = executor.hello.identity
+        for owner in self._owners.values():
+            passed = time.monotonic() - owner.since
+            for wanted in owner.taps:
+                tap, status = wanted.tap, last.get(wanted.tap.uid)
+                if status is None:
+                    continue
+                if status.ended or 0 < tap.count <= status.counts.produced:
+                    self._away.add((tap.uid, here))
+                elif tap.count:
+                    tap.count -= status.counts.produced
+                if tap.seconds:
+                    tap.seconds = max(tap.seconds - passed, 0.001)
+            owner.since = time.monotonic()
+
+    @property
+    def uids(self) -> list[str]:
+        """Of all taps of all users."""
+        return list(self._by_uid)
 
     def bring_back(self, owner: str) -> None:
         """The owner's settings have changed: sets removed taps again in their processes."""

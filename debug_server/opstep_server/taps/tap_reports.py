@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from opstep_server.model import Event, ExecutorJoined, ExecutorLost, ExecutorProcess, TapsChanged
+from opstep_server.model import (
+    Event,
+    ExecutorJoined,
+    ExecutorLost,
+    ExecutorMoved,
+    ExecutorProcess,
+    TapsChanged,
+)
 from opstep_server.taps.disk_worker import DiskWorker
 from opstep_server.wire import debug_pb2 as pb
 
@@ -75,10 +82,16 @@ class _Files:
 
 
 class TapReports:
-    def __init__(self, tell: Callable[[str], None], *, early: bool = False) -> None:
-        """`early`: shows messages also for processes that have not run anything yet."""
+    def __init__(
+        self, tell: Callable[[str], None], *, early: bool = False, anew: bool = False
+    ) -> None:
+        """`early`: shows messages also for processes that have not run anything yet.
+
+        `anew`: a process that comes back has forgotten its taps and counts from the start.
+        """
         self._tell = tell
         self._early = early
+        self._anew = anew
         # By process and uid.
         self._known: dict[str, dict[str, _Known]] = {}
         # When processes left, the oldest first; and the sums of forgotten processes, by the tap's
@@ -89,6 +102,8 @@ class TapReports:
         self._sums: dict[str, dict[str, int]] = {}
         # Processes that left without a goodbye: their last counts may be old.
         self._broken_off: set[str] = set()
+        # One of them came back through another debugger, and its counts until then may be old.
+        self._torn = False
         # The names of processes as in records.
         self._processes: dict[str, None] = {}
         self._files = _Files()
@@ -97,7 +112,12 @@ class TapReports:
     def take(self, event: Event) -> None:
         if isinstance(event, TapsChanged):
             self.note(event.executor, event.statuses)
+        elif isinstance(event, ExecutorMoved):
+            self._torn |= bool(event.broken)
         elif isinstance(event, ExecutorJoined):
+            if self._anew:
+                for known in self._known.pop(_process(event.executor), {}).values():
+                    _add(self._sums, known.status)
             self._here[_process(event.executor)] = event.executor.id
             self._gone.pop(_process(event.executor), None)
             self._broken_off.discard(_process(event.executor))
@@ -204,7 +224,7 @@ class TapReports:
             self.counts(),
             list(self._processes),
             tuple(directories),
-            last=not self._broken_off,
+            last=not (self._broken_off or self._torn),
         )
         await self._disk.finish(work, seconds)
 

@@ -35,7 +35,7 @@ def test_nothing_is_left_out(tmp_path: Path) -> None:
             wanted = {"source": {"path": str(path / "large.py")}, "line": 1, "endLine": 20}
             found = session.request("breakpointLocations", wanted)["breakpoints"]
             assert found == [{"line": 6}, {"line": 8}]
-        nowhere = {"source": {"path": "\0"}, "line": 1}
+        nowhere = {"source": {"path": "/nowhere.py"}, "line": 1}
         assert session.request("breakpointLocations", nowhere) == {"breakpoints": []}
         frame = session.top(thread)["id"]
         block = session.variables(session.scopes(frame)["Block"])

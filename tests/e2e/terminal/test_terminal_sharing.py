@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -166,6 +167,114 @@ def test_a_terminal_shares_what_it_is_attached_to(
         one.expect(r"stopped at op #3 .*: step")
         leave(one)
         assert "done" in script.finish()
+
+
+MOVED = r"the debugger that had process \d+ has left: (this one|another one .*) has it now"
+
+
+def test_when_the_first_terminal_leaves_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with Script(tmp_path).ready() as script:
+        one = Terminal("attach", str(script.pid))
+        one.expect(rf"attached to process {script.pid} ")
+        others = [Terminal("attach", str(script.pid)) for _ in range(2)]
+        two, three = others
+        for each in others:
+            each.expect(rf"attached to process {script.pid} ")
+        two.type("break tanh")
+        two.expect(TANH + " 1$")
+        three.expect(TANH + " of another client$")
+        leave(one)
+        # The stop went with the first; its breakpoint makes the next one.
+        two.expect(MOVED)
+        three.expect(MOVED)
+        two.expect(TANH + " 1$")
+        three.expect(TANH + " of another client$")
+        three.type("print step > 0")
+        three.expect(r"step > 0 = True")
+        two.type("delete 1")
+        two.expect(r"deleted")
+        three.type("break reduce_sum")
+        three.expect(r"breakpoint 1 at")
+        three.type("continue")
+        three.expect(r"stopped at op #3 .* breakpoint 1$")
+        leave(two)
+        three.expect(MOVED)
+        leave(three)
+        assert "done" in script.finish()
+
+
+@pytest.mark.parametrize("ending", ["leaves", "is killed"])
+def test_a_log_goes_on_when_the_first_debugger_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with Script(tmp_path).ready() as script:
+        one = Terminal("attach", str(script.pid))
+        one.expect(rf"attached to process {script.pid} ")
+        words = [*OPSTEP, "log", str(script.pid), "tanh", "--stats", "--count", "3000"]
+        said = tmp_path / "stderr"
+        with (
+            said.open("w") as stderr,
+            subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr, text=True) as log,
+        ):
+            assert log.stdout is not None
+            lines = [log.stdout.readline() for _ in range(10)]
+            if ending == "leaves":
+                leave(one)
+            else:
+                one.process.kill()
+            lines += log.stdout.readlines()
+            log.wait(SECONDS)
+        errors = said.read_text()
+        assert f"the debugger that had process {script.pid} has left: this one has it" in errors
+        assert "has ended, or left" not in errors and log.returncode == 0
+        head, counts = errors.splitlines()[-2:]
+        counted = dict(zip(head.split()[1:], counts.split()[1:], strict=True))
+        if ending == "leaves":
+            # Both parts are counted together, and none of the records is left on the way.
+            assert counted["produced"] == counted["delivered"] == "3,000"
+            assert len(lines) == 3000 and "waiting" not in counted
+        assert "done" in script.finish()
+
+
+def test_a_terminal_goes_on_when_the_log_that_was_first_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with Script(tmp_path).ready() as script:
+        words = [*OPSTEP, "log", str(script.pid), "tanh"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as log:
+            assert log.stdout is not None and log.stdout.readline()
+            two = Terminal("attach", str(script.pid))
+            two.expect(rf"attached to process {script.pid} ")
+            log.send_signal(signal.SIGINT)
+            log.communicate(timeout=SECONDS)
+        two.expect(MOVED)
+        two.type("break tanh")
+        two.expect(TANH + " 1$")
+        # And the end of the process is an end.
+        two.type("kill")
+        two.expect(rf"process {script.pid} has ended")
+        leave(two)
+
+
+def test_guests_are_told_that_the_process_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with Script(tmp_path).ready() as script:
+        one = Terminal("attach", str(script.pid))
+        one.expect(rf"attached to process {script.pid} ")
+        two = Terminal("attach", str(script.pid))
+        two.expect(rf"attached to process {script.pid} ")
+        script.process.kill()
+        two.expect(rf"process {script.pid} has ended")
+        leave(two)
+        one.type("quit")
+        one.process.wait(SECONDS)
 
 
 def test_nobody_there(tmp_path: Path):

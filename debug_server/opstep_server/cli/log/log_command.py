@@ -18,7 +18,7 @@ from opstep_server.cli.log.option_settings import settings
 from opstep_server.cli.log.record_lines import LinesSink
 from opstep_server.cli.output import characters, descriptions
 from opstep_server.debugger import Debugger, DebuggerError, Event, ExecutorLost, ExecutorProcess
-from opstep_server.model import ExecutorJoined
+from opstep_server.model import ExecutorJoined, ExecutorMoved
 from opstep_server.tap_api import who
 from opstep_server.taps import removal
 from opstep_server.taps.settings import Settings
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
 class _Log:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._reports = TapReports(_tell, early=True)
+        self._reports = TapReports(_tell, early=True, anew=True)
         self._ended = asyncio.Event()
         # The process to log; None: all of a server.
         self._pid = int(args.place) if args.place.isdecimal() else None
@@ -97,9 +97,9 @@ class _Log:
         if self._pid is not None:
             known = [each for each in await doorbell.running() if each.pid == self._pid]
             address = known[0].server if known else ""
-            if not address:
+            if not address or address.startswith("unix:"):
                 self._executor = await self._debugger.attach_pid(self._pid)
-                return False
+                return self._debugger.is_guest(self._executor)
         place = access.dial_place(address, self._args.token_file, self._args.tls_ca)
         came = asyncio.Event()
 
@@ -199,6 +199,9 @@ class _Log:
 
     def _take(self, event: Event) -> None:
         self._reports.take(event)
+        if isinstance(event, ExecutorMoved) and event.executor is self._executor:
+            self._executor = event.now
+            _tell(event.message)
         if isinstance(event, ExecutorLost) and event.executor is self._executor:
             _tell(event.message or f"process {event.executor.pid} has ended, or left")
             self._ended.set()

@@ -16,6 +16,7 @@ from opstep_server.debugger import (
     DebuggerError,
     Event,
     ExecutorLost,
+    ExecutorMoved,
     ExecutorProcess,
     LaunchTarget,
     ProgramCompiled,
@@ -110,13 +111,22 @@ class ProcessSession(AttachedSession):
     def _take(self, event: Event) -> None:
         if isinstance(event, (ProgramCompiled, ExecutorLost)):
             self._settled.set()
-        if not isinstance(event, ExecutorLost):
+        if isinstance(event, ExecutorMoved):
+            if event.executor is self._executor:
+                self._moved(event)
+        elif not isinstance(event, ExecutorLost):
             super()._take(event)
         elif event.executor is self._executor:
             if self._waiting:
                 self._news.put_nowait(event)
             else:
                 self._tell(event)
+
+    def _moved(self, event: ExecutorMoved) -> None:
+        self._executor = event.now
+        if self._thread is not None and self._thread.executor is event.executor:
+            self._thread = None
+        self.screen.line(event.message, "yellow")
 
     def _tell(self, event: Event | Interrupted) -> None:
         if not isinstance(event, ExecutorLost):

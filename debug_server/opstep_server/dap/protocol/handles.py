@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# Results of expressions that stay usable at one stop; a polling client makes any number of them.
-MOST_PASSING = 1000
+# Results of expressions, and parts of them, that stay usable at one stop; a polling client makes any
+# number of them.
+MOST_PASSING = 2000
 
 
 class Handles(Generic[T]):
@@ -19,7 +19,12 @@ class Handles(Generic[T]):
         self._values: dict[int, T] = {}
         # In the order of their numbers.
         self._by_thread: dict[int, dict[int, None]] = {}
-        self._passing: dict[int, deque[int]] = {}
+        # The longest unused first.
+        self._passing: dict[int, dict[int, None]] = {}
+        # Those from here on belong to the answer that is being made. It is kept as a whole, and so
+        # is the handle that it is about.
+        self._kept_from = 0
+        self._subject = 0
 
     def add(self, thread_id: int, value: T, passing: bool = False) -> int:
         """A handle that is `passing` is dropped when there are too many later ones."""
@@ -29,12 +34,25 @@ class Handles(Generic[T]):
         mine = self._by_thread.setdefault(thread_id, {})
         mine[handle] = None
         if passing:
-            waiting = self._passing.setdefault(thread_id, deque())
-            waiting.append(handle)
-            if len(waiting) > MOST_PASSING:
-                oldest = waiting.popleft()
-                del self._values[oldest], mine[oldest]
+            waiting = self._passing.setdefault(thread_id, {})
+            waiting[handle] = None
+            while len(waiting) > MOST_PASSING:
+                oldest = next(iter(waiting))
+                if oldest >= self._kept_from or oldest == self._subject:
+                    break
+                del waiting[oldest], self._values[oldest], mine[oldest]
         return handle
+
+    def begin(self, subject: int = 0) -> None:
+        """The handles that are made next belong together: an answer about the `subject`."""
+        self._kept_from, self._subject = self._next, subject
+
+    def use(self, thread_id: int, handle: int) -> None:
+        """Keeps a passing handle as if it were new."""
+        waiting = self._passing.get(thread_id, {})
+        if handle in waiting:
+            del waiting[handle]
+            waiting[handle] = None
 
     def get(self, handle: int) -> T | None:
         return self._values.get(handle)

@@ -139,6 +139,8 @@ def _check_range(where: str, value: Any) -> None:
     """JSON has numbers and texts that cannot be sent on."""
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise RequestError(f"{where} is larger than 64 bits: {_show(value)}")
+    if isinstance(value, str) and "\0" in value:
+        raise RequestError(f"{where} has a NUL byte: leave it out: {_show(value)}")
     if isinstance(value, str) and not value.isascii():
         try:
             value.encode()

@@ -21,7 +21,7 @@ from opstep_server.dap.protocol.framing import Json
 from opstep_server.dap.protocol.request_arguments import Arguments, RequestError
 from opstep_server.dap.protocol.request_rules import Run, request
 from opstep_server.dap.server.relay import Relay
-from opstep_server.debugger import DebuggerError, ExecutorProcess
+from opstep_server.debugger import DebuggerError, ExecutorMoved, ExecutorProcess
 
 if TYPE_CHECKING:
     from opstep_server.dap.adapter_session import AdapterSession
@@ -147,6 +147,10 @@ class AttachRequests:
     def has(self, executor: ExecutorProcess) -> bool:
         """Whether the session is about this one process."""
         return executor is self._executor
+
+    def moved(self, event: ExecutorMoved) -> None:
+        if event.executor is self._executor:
+            self._executor = event.now
 
     def lost(self, executor: ExecutorProcess) -> None:
         """The process is gone, or has left the debugger: the session has no other."""

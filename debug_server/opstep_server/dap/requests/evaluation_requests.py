@@ -97,6 +97,7 @@ class EvaluationRequests:
             return {"result": copy, "variablesReference": 0}
         if context == "clipboard" and value.WhichOneof("kind") == "f":
             return {"result": values.as_number(value.f), "variablesReference": 0}
+        self._session.stops.begin_answer()
         shown = self._session.variables.value(
             ref.stop, frame, value, parsed, indexable(text), hex=hex, passing=True
         )
@@ -186,6 +187,7 @@ class EvaluationRequests:
             text, target = indexable(target.strip()), expr.parse(target)
         new = await self._session.debugger.assign(stop.thread.id, frame, target, value)
         self._session.memory.edited(stop, target)
+        self._session.stops.begin_answer()
         return self._session.variables.value(stop, frame, new, target, text, hex=hex, passing=True)
 
 

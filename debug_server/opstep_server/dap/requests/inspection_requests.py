@@ -68,7 +68,10 @@ class InspectionRequests:
 
     @request(When.STOPPED, Run.INSPECTION, supportsValueFormattingOptions=True)
     async def variables_request(self, arguments: Arguments) -> types.VariablesResponseBody:
-        ref = self._session.stops.variable(arguments.integer("variablesReference"))
+        handle = arguments.integer("variablesReference")
+        ref = self._session.stops.variable(handle)
+        self._session.stops.use(handle, ref)
+        self._session.stops.begin_answer(handle)
         wanted = arguments.one_of("filter", ("named", "indexed", ""), "")
         start = arguments.natural("start", 0)
         count = arguments.natural("count", 0) or MAX_ROWS
@@ -80,7 +83,9 @@ class InspectionRequests:
             return {"variables": await self._scope(ref, start, count, hex)}
         if isinstance(ref, TensorRef):
             children = self._sequences if ref.offsets else self._elements
-            return {"variables": await children(ref, start, count, hex)}
+            shown = await children(ref, start, count, hex)
+            self._session.stops.use(handle, ref)
+            return {"variables": shown}
         dtype = program_pb2.INT64 if hex else None
         end = start + min(count, MAX_CHILDREN)
         items: list[types.Variable] = [

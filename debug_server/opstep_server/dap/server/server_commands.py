@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from dataclasses import replace
 
 from opstep_server.access import Endpoint, listen_endpoint, user_folder
 from opstep_server.dap.server.socket_server import SocketServer
@@ -44,6 +45,7 @@ async def serve(
     outside = listen_endpoint(
         clients or f"unix:{user_folder()}/dap", token_file or inside.token_file or None, cert, key
     )
+    outside = replace(outside, gate=inside.gate)
     hub = Hub()
     hub.server.on_visit = Guests(hub).visit
     faces = SocketServer(outside, lambda: Debugger(hub), save_folder or "")

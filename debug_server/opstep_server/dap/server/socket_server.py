@@ -101,10 +101,11 @@ class SocketServer:
         self._clients.add(task)
         try:
             decoder = Decoder(_LOGIN_BYTES) if self._endpoint.token else Decoder()
-            first = await self._first(reader, decoder) if self._endpoint.token else None
+            early = bytearray()
+            first = await self._first(reader, decoder, early) if self._endpoint.token else None
             if first is not None or not self._endpoint.token:
                 decoder.limit = MAX_MESSAGE_BYTES
-                await self._serve(reader, writer, decoder, first)
+                await self._serve(reader, writer, decoder, first, early)
         except (ConnectionError, asyncio.CancelledError):
             pass  # The client is gone, or we are closing.
         finally:
@@ -113,8 +114,13 @@ class SocketServer:
             with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(writer.wait_closed(), _FLUSH_SECONDS)
 
-    async def _first(self, reader: asyncio.StreamReader, decoder: Decoder) -> Json | None:
-        """The client's `initialize`, without its token; None when it is not one of ours."""
+    async def _first(
+        self, reader: asyncio.StreamReader, decoder: Decoder, early: bytearray
+    ) -> Json | None:
+        """The client's `initialize`, without its token; None when it is not one of ours.
+
+        `early` gets the bytes that come while the token is checked.
+        """
         try:
             message = await asyncio.wait_for(_one(reader, decoder), TOKEN_SECONDS)
         except (FramingError, asyncio.TimeoutError):
@@ -124,11 +130,19 @@ class SocketServer:
         arguments = message.get("arguments")
         if message.get("command") != "initialize" or not isinstance(arguments, dict):
             return None
-        token = arguments.pop("opstepToken", None)
-        if not isinstance(token, str) or not self._endpoint.admits(token):
-            await self._endpoint.strangers.slow_down()
-            return None
-        return message
+        admitted = await self._admits(arguments.pop("opstepToken", None), reader, early)
+        return message if admitted else None
+
+    async def _admits(self, token: object, reader: asyncio.StreamReader, early: bytearray) -> bool:
+        """Whether the token is right. Nobody waits behind a client that has left meanwhile."""
+        checking = asyncio.create_task(self._endpoint.admits(token))
+        watching = asyncio.create_task(_until_left(reader, early))
+        try:
+            await asyncio.wait({checking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            return checking.done() and checking.result()
+        finally:
+            checking.cancel()
+            watching.cancel()
 
     async def _serve(
         self,
@@ -136,13 +150,14 @@ class SocketServer:
         writer: asyncio.StreamWriter,
         decoder: Decoder,
         first: Json | None,
+        early: bytearray,
     ) -> None:
         debugger = self._make()
         session = AdapterSession(writer.transport, debugger, decoder, self._saves)
         self._sessions.add(session)
         if first is not None:
             session.accept(first)
-            session.feed(b"")  # The rest that came with it.
+            session.feed(bytes(early))  # And the rest that came with it.
         pump = asyncio.create_task(_pump(reader, session))
         try:
             await session.serve()
@@ -158,6 +173,13 @@ async def _one(reader: asyncio.StreamReader, decoder: Decoder) -> Json | BodyErr
         for message in decoder.feed(data):
             return message
     return None
+
+
+async def _until_left(reader: asyncio.StreamReader, early: bytearray) -> None:
+    """Ends when the client leaves, or sends more than one that waits for its login would."""
+    with contextlib.suppress(OSError):
+        while len(early) <= _LOGIN_BYTES and (data := await reader.read(_PIECE)):
+            early += data
 
 
 async def _pump(reader: asyncio.StreamReader, session: AdapterSession) -> None:
