@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,21 +13,28 @@
 
 namespace opstep {
 
-// The limit in bytes for all stacks of the process: otherwise an endless loop would take all
-// memory.
+// The limit in bytes for all that loops of the process keep: otherwise an endless loop would take
+// all memory.
 class StackMemory {
  public:
   static int64_t limit() { return limit_.load(std::memory_order_relaxed); }
   static void set_limit(int64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
   static void Take(int64_t bytes) {
-    const int64_t now = used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    if (now <= limit()) [[likely]]
+    if (Add(bytes)) [[likely]]
       return;
     Give(bytes);
+    Refuse("");
+  }
+  // Counts the bytes; returns whether they are within the limit.
+  static bool Add(int64_t bytes) {
+    return used_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit();
+  }
+  [[noreturn]] static void Refuse(const std::string& where) {
     Fail("the values that loops keep for their gradients have reached the limit of ", limit(),
-         " bytes: does the loop end? Run fewer iterations, set "
-         "stop_gradient where no gradient is needed, or allow more with opstep.set_loop_memory");
+         " bytes", where,
+         ": does the loop end? Run fewer iterations, set stop_gradient where no gradient is "
+         "needed, or allow more with opstep.set_loop_memory");
   }
   static void Give(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 

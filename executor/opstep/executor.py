@@ -48,14 +48,13 @@ class Scope:
     def __contains__(self, name: str | Variable) -> bool:
         if isinstance(name, Variable) and not owners.may_use(name.program, name.name, self):
             return False  # another program's
-        return self._core.has(_name(name))
+        return self._core.has(_key(name, self))
 
     def _name(self, item: str | Variable) -> str:
         """The name of a value here; that of a variable must be its program's."""
-        name = _name(item)
         if isinstance(item, Variable):
-            owners.check(item.program, name, self)
-        return name
+            owners.check(item.program, item.name, self)
+        return _key(item, self)
 
 
 class _Current(threading.local):
@@ -242,6 +241,12 @@ def compile(
             raise Error(f"{what} '{name}': program '{program.name}' has no such variable{hint}")
     scope = scope_for(program, scope)
     return CompiledProgram(program, feed_names, fetch_names, scope)
+
+
+def _key(item: str | Variable, scope: Scope) -> str:
+    """Where the scope has the value."""
+    name = _name(item)
+    return owners.key(item.program, name, scope) if isinstance(item, Variable) else name
 
 
 def _name(item: str | Variable) -> str:

@@ -173,8 +173,11 @@ def add_startup_value(variable: Variable, initializer: Initializer, seed: int = 
     owner = owners.owner_of(variable.program, variable.name)
     if home.has_var(variable.name) and not isinstance(initializer, AlreadyFilled):
         filled = home.var(variable.name)
-        if owner == owners.NOBODY and (filled.shape, filled.dtype) == (shape, dtype):
-            return  # its name says that it is shared
+        shared = owner == owners.NOBODY or (
+            owners.is_apart(owner) and owner == owners.owner_of(startup, variable.name)
+        )
+        if shared and (filled.shape, filled.dtype) == (shape, dtype):
+            return  # its name or its optimizer says that it is shared
         raise errors.error(
             f"program '{startup.name}' fills '{variable.name}' for another program already: give "
             f"program '{variable.program.name}' a startup program of its own, as in "

@@ -140,7 +140,7 @@ def load_checkpoint(path: Path, program: Program | None = None, scope: Scope | N
     scope = global_scope() if scope is None else scope
     _read(path, program, _persistables(program), scope)
     for flag in program._core.once_flags():  # the first values must not replace these
-        scope.set(flag, True)
+        scope.set(owners.key(program, flag, scope), True)
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -152,14 +152,16 @@ def _write(
     scope = global_scope() if scope is None else scope
     for variable in variables:
         owners.check(program, variable.name, scope)
-    _core.write_tensors(file_path(path), scope._core, list(_types(variables)))
+    keys = [(name, owners.key(program, name, scope)) for name in _types(variables)]
+    _core.write_tensors(file_path(path), scope._core, keys)
 
 
 def _read(path: Path, program: Program, variables: Sequence[Variable], scope: Scope) -> None:
     names = [variable.name for variable in variables]
     for name in names:
         owners.check(program, name, scope, file_path(path))
-    _core.read_tensors(file_path(path), scope._core, _types(variables))
+    keys = {name: owners.key(program, name, scope) for name in names}
+    _core.read_tensors(file_path(path), scope._core, _types(variables), keys)
     owners.claim(program, scope, names)
 
 
@@ -167,14 +169,15 @@ def _fill_others(program: Program, scope: Scope, loaded: Container[str]) -> None
     """Give the other variables their first values now: in a new scope, the first run of a merged
     program would replace what was loaded."""
     flags = program._core.once_flags()
-    due = [flag for flag in flags if flag not in scope or not scope.find(flag)]
+    keys = {flag: owners.key(program, flag, scope) for flag in flags}
+    due = [flag for flag, key in keys.items() if key not in scope or not scope.find(key)]
     if not due:
         return
     first = Scope()
     program.prune(due).run(scope=first)
     for name in first.names():
         if name not in loaded:
-            scope.set(name, first.find(name))
+            scope.set(owners.key(program, name, scope), first.find(name))
 
 
 def _persistables(program: Program) -> list[Variable]:

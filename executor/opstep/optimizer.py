@@ -84,6 +84,9 @@ class Optimizer:
         self._kept: dict[Any, Value] = {}
         # The same in programs, by the parameter's name, → the variable's name.
         self._named: WeakKeyDictionary[Program, dict[Any, str]] = WeakKeyDictionary()
+        # The owners of that state, by the parameter's name and owner: programs that share the
+        # parameter share the state.
+        self._owners: dict[Any, int] = {}
 
     def minimize(
         self,
@@ -152,17 +155,20 @@ class Optimizer:
                 if parameter is not None and parameter not in values:
                     continue
                 owner = None if parameter is None else values[parameter]
+                variable = program.global_block().var(name)
                 if (owner, state) not in self._kept:
-                    if name not in target:
+                    if variable not in target:
                         continue  # the startup program has not run there
-                    self._kept[owner, state] = Value(target.find(name), name=name)
-                _core.share_value(target._core, name, self._kept[owner, state])
+                    self._kept[owner, state] = Value(target.find(variable), name=name)
+                owners.check(program, name, target)
+                key = owners.key(program, name, target)
+                _core.share_value(target._core, key, self._kept[owner, state])
 
     def apply_gradients(self, pairs: Sequence[Pair], prefix: str = "") -> None:
         """Add the ops that change each parameter with its gradient; `prefix` goes before their
         names and those of the state that belongs to a parameter."""
         main = pairs[0][0].program
-        step = _Step(self, main)
+        step = _Step(self, main, [parameter for parameter, _ in pairs])
         for parameter, gradient in self._clipped(main.unique_name("clipping"), pairs):
             name = f"{prefix}{parameter.name}.{_kind(self)}"
             if main._core.has_op_name(name):  # another loss changes the parameter too
@@ -202,8 +208,12 @@ class Optimizer:
 class _Step:
     """The values that the updates of one training step share."""
 
-    def __init__(self, optimizer: Optimizer, main: Any) -> None:
+    def __init__(
+        self, optimizer: Optimizer, main: Any, parameters: Sequence[Variable] = ()
+    ) -> None:
         self.main = main
+        self._owners = optimizer._owners
+        self._owner = self._join(parameters)
         self.name = ""
         self.weight_decay = 0.0
         self._named = {} if main is None else optimizer._named.setdefault(main, {})
@@ -222,29 +232,66 @@ class _Step:
         return self._rates[dtype, factor]
 
     def _make_rate(self, dtype: str) -> Variable:
-        name = self._name("learning_rate")
+        if not isinstance(self._learning_rate, Schedule | Operators):
+            return self._constant_rate(dtype, self._learning_rate)
+        name = self._unique_name("learning_rate")
         if isinstance(self._learning_rate, Operators):
             return ops.cast(self._learning_rate, to=dtype, name=f"{name}.cast", out=name)
-        if not isinstance(self._learning_rate, Schedule):
-            return self._persistable(name, [], dtype, self._learning_rate)
         assert self.count is not None
         with context.names_below(name):
             rate = self._learning_rate.build(self.count, dtype if dtype == "float64" else "float32")
         return ops.cast(rate, to=dtype, name=f"{name}.cast", out=name)
 
-    def _name(self, kind: str) -> str:
+    def _join(self, parameters: Sequence[Variable]) -> int:
+        """The owner of the values that are not of one parameter: that of another program which
+        shares one of these parameters, or a new one."""
+        if self.main is None or self.main._owner == owners.NOBODY:
+            return owners.NOBODY  # a program from a file finds all by name
+        keys = [self._key(parameter) for parameter in parameters]
+        known = [self._owners[key] for key in keys if key in self._owners]
+        owner = known[0] if known else owners.new_owner_apart()
+        for key in keys:
+            self._owners.setdefault(key, owner)
+        return owner
+
+    def _key(self, parameter: Variable) -> Any:
+        return parameter.name, owners.owner_of(self.main, parameter.name)
+
+    def _constant_rate(self, dtype: str, value: float) -> Variable:
+        # When the optimizer's rate changes, programs made before and after keep their own.
+        owner = self._owner
+        if owner != owners.NOBODY:
+            key = value, owner
+            owner = self._owners.get(key) or owners.new_owner_apart()
+            self._owners[key] = owner
+        name = self._name("learning_rate", owner)
+        return self._persistable(name, [], dtype, value, owner)
+
+    def _unique_name(self, kind: str) -> str:
         return self.main.unique_name(kind)
 
+    def _name(self, kind: str, owner: int, rest: str = "") -> str:
+        """A name that no value of another owner has in the program or its startup program."""
+        startup = self.main._startup or context.default_startup_program()
+        while True:
+            name = f"{self._unique_name(kind)}{rest}"
+            if not startup.global_block().has_var(name) or owner == owners.owner_of(startup, name):
+                return name
+
     def _count(self) -> Variable:
-        name = f"{self._name('optimizer')}.step"
+        name = self._name("optimizer", self._owner, ".step")
         self._named.setdefault((None, "step"), name)
-        return self._persistable(name, [], "int64")
+        return self._persistable(name, [], "int64", owner=self._owner)
 
     def state(self, name: str, parameter: Variable) -> Variable:
         """A variable that starts as zeros and is as large as the parameter."""
+        owner = self._owners.get(self._key(parameter), self._owner)
         full = f"{self.name}.{name}"
+        startup = self.main._startup or context.default_startup_program()
+        if startup.global_block().has_var(full) and owners.owner_of(startup, full) != owner:
+            self.name = self._name(self.name, owner, f".{name}").removesuffix(f".{name}")
+            full = f"{self.name}.{name}"
         self._named.setdefault((parameter.name, name), full)
-        owner = self.main._owners.get(parameter.name)  # of the parameter, if it has one
         return self._persistable(full, parameter.shape, parameter.dtype, owner=owner)
 
     def _persistable(
@@ -253,12 +300,11 @@ class _Step:
         shape: Sequence[int | None],
         dtype: str,
         value: float = 0.0,
-        owner: int | None = None,
+        owner: int = owners.NOBODY,
     ) -> Variable:
         block = self.main.global_block()
         variable = block._create_var(name, shape, dtype, persistable=True, stop_gradient=True)
-        if owner is not None:
-            owners.set_owner(self.main, name, owner)
+        owners.set_owner(self.main, name, owner)
         add_startup_value(variable, Constant(value))
         return variable
 
@@ -274,13 +320,11 @@ class _StepNow(_Step):
         self._kept = kept
         super().__init__(optimizer, None)
 
-    def _name(self, kind: str) -> str:
+    def _unique_name(self, kind: str) -> str:
         return kind
 
-    def _persistable(
-        self, name: str, shape: Sequence[int | None], dtype: str, value: float = 0.0
-    ) -> Any:
-        return self._once((name, dtype, value), name, shape, dtype, value)
+    def _constant_rate(self, dtype: str, value: float) -> Any:
+        return self._once(("learning_rate", dtype, value), "learning_rate", [], dtype, value)
 
     def _count(self) -> Any:
         return self._once((None, "step"), "optimizer.step", [], "int64")

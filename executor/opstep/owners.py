@@ -5,6 +5,9 @@ that `program_guard` names with it, its clones and its parts. A parameter of an 
 belongs to its layer, in whatever program. 0 is nobody: a name that the user gave, and all names of
 a program that was read from a file. A scope knows the owner of each value; a run that finds the
 value of another owner ends before its first op (`Frame::BindScope`). See docs/decisions/0008.
+
+Names that the user did not choose, such as those of an optimizer's state, have owners that are kept
+apart: in a scope where the name is another owner's, the value is under the key `name@2`.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ _lock = threading.RLock()
 _members: dict[int, WeakSet[Any]] = {}
 # Owners that became one with another.
 _joined: dict[int, int] = {}
+# The programs that use a value of an owner other than their own.
+_users: dict[int, WeakSet[Program]] = {}
+# Owners whose values get a key of their own where the name is taken.
+_apart: set[int] = set()
 _of_objects: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
@@ -46,6 +53,25 @@ def owner_of_object(thing: Any) -> int:
         if thing not in _of_objects:
             _of_objects[thing] = new_owner(thing)
         return _of_objects[thing]
+
+
+def new_owner_apart() -> int:
+    """An owner of values that never collide with those of others; it lives as long as the programs
+    that have variables of it."""
+    with _lock:
+        number = next(_numbers)
+        _apart.add(number)
+        return number
+
+
+def keep_apart(program: Program, name: str) -> None:
+    """The program's variable never collides with that of another program."""
+    if program._owner != NOBODY:
+        set_owner(program, name, new_owner_apart())
+
+
+def is_apart(owner: int) -> bool:
+    return owner in _apart
 
 
 def enter(program: Program, owner: int) -> None:
@@ -86,6 +112,8 @@ def set_owner(program: Program, name: str, owner: int) -> None:
     if program._owners.get(name, program._owner) != owner:
         program._owners[name] = owner
         program._core.set_owner_of(name, owner)
+        if owner != NOBODY:
+            _users.setdefault(owner, WeakSet()).add(program)
 
 
 def copy_owners(source: Program, part: Program) -> None:
@@ -100,12 +128,19 @@ def check_shared(program: Program, added: Program) -> None:
     # Flags of first values must differ, which is checked elsewhere.
     mine = set(_persistables(program)) - set(program._core.once_flags())
     for name in _persistables(added):
-        if name in mine and not same(owner_of(added, name), owner_of(program, name)):
+        if name not in mine or same(owner_of(added, name), owner_of(program, name)):
+            continue
+        if is_apart(owner_of(added, name)) and is_apart(owner_of(program, name)):
             raise Error(
-                f"programs '{program.name}'{line_of(program)} and '{added.name}'{line_of(added)} "
-                f"each have their own '{name}': build one of them inside opstep.name_scope; to "
-                "share it, give the layer the same name= in both"
+                f"'{name}' of program '{program.name}'{line_of(program)} and that of "
+                f"'{added.name}'{line_of(added)} belong to two optimizers: train both with the "
+                "same optimizer object, or run the programs one after the other"
             )
+        raise Error(
+            f"programs '{program.name}'{line_of(program)} and '{added.name}'{line_of(added)} "
+            f"each have their own '{name}': build one of them inside opstep.name_scope; to "
+            "share it, give the layer the same name= in both"
+        )
 
 
 def adopt(program: Program, added: Program) -> None:
@@ -144,7 +179,7 @@ def claim(program: Program, scope: Scope, names: Any) -> None:
     for name in names:
         check(program, name, scope)
     for name in names:
-        scope._core.set_owner(name, owner_of(program, name))
+        scope._core.set_owner(key(program, name, scope), owner_of(program, name))
 
 
 def check(program: Program, name: str, scope: Scope, file: str | None = None) -> None:
@@ -160,14 +195,32 @@ def check(program: Program, name: str, scope: Scope, file: str | None = None) ->
     raise Error(
         f"'{name}' in this scope belongs to {whose}, and program '{program.name}'"
         f"{line_of(program)} was built apart from it: run it in another scope "
-        "(scope=opstep.Scope()) or build it inside opstep.name_scope; to share values, use clone() "
-        "or the same name= for the layer"
+        f"(scope=opstep.Scope()) or make '{name}' inside opstep.name_scope; to share values, use "
+        "clone() or the same name= for the layer"
     ) from None
 
 
 def may_use(program: Program, name: str, scope: Scope) -> bool:
     """The same check, as a bool."""
-    wanted, found = owner_of(program, name), scope._core.owner(name)
+    with _lock:
+        wanted = owner_of(program, name)
+        found = scope._core.owner(scope._core.key(name, wanted))
+        if _may_use(wanted, found, scope):
+            return True
+        users = _users.get(found, ())
+        if is_apart(found) and any(_root(each._owner) == wanted for each in users):
+            set_owner(program, name, found)  # another program of the model has made it
+            return True
+        if not is_apart(wanted) and name not in program._core.once_flags():
+            return False
+        for owner in scope._core.apart(name):
+            if not _living(_root(owner)):
+                scope._core.hand_over(owner, NOBODY)  # which forgets its value
+        scope._core.set_apart(name, wanted)
+        return True
+
+
+def _may_use(wanted: int, found: int, scope: Scope) -> bool:
     if same(wanted, found):
         return True
     if _root(found) == wanted:
@@ -179,15 +232,22 @@ def may_use(program: Program, name: str, scope: Scope) -> bool:
     return True
 
 
+def key(program: Program, name: str, scope: Scope) -> str:
+    """Where the scope has the program's value, which the program may use."""
+    return scope._core.key(name, owner_of(program, name))
+
+
 def _living(owner: int) -> list[Any]:
     """The programs and layers that can still use the values of that owner."""
-    if _members.get(owner):
+    if _members.get(owner) or _users.get(owner):
         gc.collect()  # a program and its blocks know each other
-    return list(_members.get(owner, ()))
+    return [*_members.get(owner, ()), *_users.get(owner, ())]
 
 
 def _whose(owner: int) -> str:
-    programs = [each for each in _living(owner) if hasattr(each, "_serial")]
+    living = _living(owner)
+    members = _members.get(owner, ())
+    programs = [each for each in members or living if hasattr(each, "_serial")]
     if not programs:
         return "another layer"
     first = min(programs, key=lambda each: each._serial)

@@ -65,7 +65,7 @@ void Frame::Run(std::span<void* const> feeds, Scope& scope) {
   } catch (...) {
     // A startup program that failed must not leave memory that looks like values.
     for (auto& [slot, before] : made) {
-      const std::string& name = plan_->slots[slot].name;
+      const std::string name = scope.KeyOf(plan_->slots[slot].name, OwnerOf(plan_->slots[slot]));
       // Values filled once are complete, whatever happened afterwards.
       const uint32_t flag = plan_->slots[slot].filled_once;
       if (begun && flag != 0 && *slots_[flag].as<bool>()) continue;
@@ -127,13 +127,16 @@ void Frame::BindFetches() {
   }
 }
 
+uint64_t Frame::OwnerOf(const SlotPlan& slot) const {
+  return slot.owner == Program::kOfProgram ? plan_->program->owner() : slot.owner;
+}
+
 void Frame::BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made) {
-  const uint64_t program_owner = plan_->program->owner();
   for (const uint32_t index : plan_->scope_slots) {
     const SlotPlan& slot = plan_->slots[index];
     bool is_new = false;
     Tensor before;
-    const uint64_t owner = slot.owner == Program::kOfProgram ? program_owner : slot.owner;
+    const uint64_t owner = OwnerOf(slot);
     Tensor value = slot.read_first
                        ? scope.Find(slot.name, owner)
                        : scope.FindOrAllocate(slot.name, slot.type, owner, is_new, before);

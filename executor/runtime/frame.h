@@ -55,6 +55,7 @@ class Frame final : public FrameEditor, public BlockRunner {
 
   void BindFeeds(std::span<void* const> feeds);
   // `made` gets the slots whose memory is new and has no value yet.
+  uint64_t OwnerOf(const SlotPlan& slot) const;
   void BindScope(Scope& scope, std::vector<std::pair<uint32_t, Tensor>>& made);
   // Memory for values handed to the caller.
   void BindFetches();

@@ -20,7 +20,7 @@ void Scope::Entry::Own(const std::string& name, uint64_t wanted) {
 
 Tensor Scope::Find(const std::string& name, uint64_t owner) {
   const std::lock_guard lock(mutex_);
-  const auto it = entries_.find(name);
+  const auto it = entries_.find(Key(name, owner));
   if (it == entries_.end()) return Tensor();
   it->second.Own(name, owner);
   return it->second.tensor;
@@ -29,7 +29,7 @@ Tensor Scope::Find(const std::string& name, uint64_t owner) {
 Tensor Scope::FindOrAllocate(const std::string& name, const VarType& type, uint64_t owner,
                              bool& made, Tensor& before) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = entries_[name];
+  Entry& entry = entries_[Key(name, owner)];
   entry.Own(name, owner);
   Tensor& tensor = entry.tensor;
   made = !tensor || tensor.type() != type;
@@ -59,6 +59,49 @@ void Scope::HandOver(uint64_t from, uint64_t to) {
   for (auto& [name, entry] : entries_) {
     if (entry.owner == from) entry.owner = to;
   }
+  for (auto& [name, keys] : apart_) {
+    auto moved = keys.extract(from);
+    if (moved.empty()) continue;
+    if (to == 0) {
+      entries_.erase(moved.mapped());
+    } else {
+      moved.key() = to;
+      keys.insert(std::move(moved));
+    }
+  }
+}
+
+void Scope::SetApart(const std::string& name, uint64_t owner) {
+  const std::lock_guard lock(mutex_);
+  std::map<uint64_t, std::string>& keys = apart_[name];
+  const auto is_taken = [&](const std::string& key) {
+    return entries_.contains(key) ||
+           std::any_of(keys.begin(), keys.end(), [&](auto& item) { return item.second == key; });
+  };
+  int number = 2;
+  while (is_taken(Cat(name, "@", number))) ++number;
+  keys[owner] = Cat(name, "@", number);
+}
+
+std::vector<uint64_t> Scope::OwnersApart(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<uint64_t> owners;
+  if (const auto it = apart_.find(name); it != apart_.end()) {
+    for (const auto& [owner, key] : it->second) owners.push_back(owner);
+  }
+  return owners;
+}
+
+std::string Scope::KeyOf(const std::string& name, uint64_t owner) const {
+  const std::lock_guard lock(mutex_);
+  return Key(name, owner);
+}
+
+const std::string& Scope::KeyApart(const std::string& name, uint64_t owner) const {
+  const auto keys = apart_.find(name);
+  if (keys == apart_.end()) return name;
+  const auto key = keys->second.find(owner);
+  return key == keys->second.end() ? name : key->second;
 }
 
 bool Scope::Erase(const std::string& name) {

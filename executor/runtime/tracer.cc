@@ -145,6 +145,25 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
   if (record) Record(op, inputs, outputs, input_writes);
 }
 
+bool CountKept(const TracedOp& op, std::span<const ValuePtr> outputs) {
+  const TapeNode* const node = op.made.empty() ? nullptr : outputs[op.made[0]]->node.get();
+  if (node == nullptr) return true;
+  bool fits = true;
+  const auto count = [&](Buffer& buffer) {
+    if (buffer.counted != 0) return;
+    // The value's and the op's own objects take about as much as this.
+    constexpr size_t kObjects = sizeof(TapeNode) + sizeof(RuntimeValue) + sizeof(Buffer) + 256;
+    buffer.counted = static_cast<int64_t>(buffer.tensor.bytes() + kObjects);
+    fits = StackMemory::Add(buffer.counted) && fits;
+  };
+  for (const uint32_t place : op.made) count(*outputs[place]->buffer);
+  // Parameters were there before, and results of recorded ops have been counted.
+  for (size_t i = 0; i < node->inputs.size(); ++i) {
+    if (!node->wanted[i] && node->inputs[i]->node == nullptr) count(*node->inputs[i]->buffer);
+  }
+  return fits;
+}
+
 // Otherwise a long chain would be freed by deeply nested calls.
 TapeNode::~TapeNode() {
   std::vector<ValuePtr> pending = std::move(inputs);

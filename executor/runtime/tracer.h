@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tensor_stack.h"
 #include "ir/program.h"
 #include "runtime/executor.h"
 
@@ -22,6 +23,14 @@ struct TapeNode;
 struct Buffer {
   Tensor tensor;
   std::atomic<uint32_t> writes{0};
+  int64_t counted = 0;  // bytes of StackMemory
+
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  ~Buffer() {
+    if (counted != 0) [[unlikely]]
+      StackMemory::Give(counted);
+  }
 };
 
 // A tensor with a value now: imperative mode's counterpart of a program's variable. Used by one
@@ -77,6 +86,10 @@ std::shared_ptr<const TracedOp> MakeTracedOp(std::shared_ptr<Program> program, p
 // into, null for new ones, which it fills in. With `record`, values for gradients are kept.
 void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const ValuePtr> inputs,
                  std::span<ValuePtr> outputs, bool record);
+
+// Counts what the tape keeps of an op that ran in a loop; returns whether it is within the limit of
+// StackMemory.
+bool CountKept(const TracedOp& op, std::span<const ValuePtr> outputs);
 
 // Numbers, usually few: then they need no heap memory.
 template <typename T>

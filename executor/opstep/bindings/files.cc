@@ -62,9 +62,11 @@ py::dict ReadTypes(const std::string& path) {
 }
 
 using Wanted = std::map<std::string, std::pair<std::string, std::vector<int64_t>>>;
+// The name in the file → the key in the scope, if it differs.
+using Keys = std::map<std::string, std::string>;
 
 // Loads all or none: the scope changes only when everything was read.
-void ReadTensors(const std::string& path, Scope& scope, const Wanted& wanted) {
+void ReadTensors(const std::string& path, Scope& scope, const Wanted& wanted, const Keys& keys) {
   const WithoutGil released;
   const SafetensorsFile file(path);
   std::vector<NamedTensor> read;
@@ -76,17 +78,18 @@ void ReadTensors(const std::string& path, Scope& scope, const Wanted& wanted) {
                  entry.type.ToString(), " but the program has it as ", type.ToString());
     Tensor tensor = Tensor::Allocate(type);
     file.Read(entry, tensor.data);
-    read.push_back({name, std::move(tensor)});
+    const auto key = keys.find(name);
+    read.push_back({key == keys.end() ? name : key->second, std::move(tensor)});
   }
   for (NamedTensor& item : read) scope.Set(item.name, std::move(item.tensor));
 }
 
 void WriteTensors(const std::string& path, const Scope& scope,
-                  const std::vector<std::string>& names) {
+                  const std::vector<std::pair<std::string, std::string>>& keys) {
   const WithoutGil released;
   std::vector<NamedTensor> tensors;
-  for (const std::string& name : names) {
-    tensors.push_back({name, scope.Find(name)});
+  for (const auto& [name, key] : keys) {
+    tensors.push_back({name, scope.Find(key)});
     OPSTEP_CHECK(tensors.back().tensor, "cannot write ", Quoted(path), ": ", Quoted(name),
                  " has no value yet; run the startup program first");
   }
@@ -101,7 +104,8 @@ void BindFiles(py::module_& m) {
   m.def("read_file", &ReadBytes);
   m.def("write_file", &WriteBytes);
   m.def("read_types", &ReadTypes);
-  m.def("read_tensors", &ReadTensors);
+  m.def("read_tensors", &ReadTensors, py::arg("path"), py::arg("scope"), py::arg("wanted"),
+        py::arg("keys") = Keys());
   m.def("write_tensors", &WriteTensors);
 }
 

@@ -36,6 +36,9 @@ void BindScope(py::module_& m) {
            })
       .def("owner", &Scope::OwnerOf)
       .def("set_owner", &Scope::SetOwner)
+      .def("set_apart", &Scope::SetApart)
+      .def("apart", &Scope::OwnersApart)
+      .def("key", &Scope::KeyOf)
       .def("hand_over", &Scope::HandOver)
       .def("erase", &Scope::Erase)
       .def("names", &Scope::Names);

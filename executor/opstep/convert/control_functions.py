@@ -9,6 +9,7 @@ from opstep.context import _context
 from opstep.convert.branches import Branch, read
 from opstep.convert.calls import call
 from opstep.convert.loops import Loop
+from opstep.convert.running_loops import counted
 from opstep.convert.state import unwinding
 from opstep.convert.user_errors import error_here, line_here
 
@@ -37,7 +38,7 @@ def while_loop(
     values = tuple(loop_vars)
     names = tuple(f"loop_vars[{n}]" for n in range(len(values)))
     loop = Loop()
-    with unwinding():
+    with unwinding(), counted():
         while loop.go(_apply(cond, *values)):
             values = loop.enter(values, names, (), line_here())
             given = _apply(body, *values)

@@ -20,6 +20,7 @@ from opstep.convert.function import _LIBRARIES, converted
 from opstep.convert.keys import Unknown, key_of
 from opstep.convert.merged_values import kind_of, mapped
 from opstep.convert.number import Number
+from opstep.convert.running_loops import counted
 from opstep.convert.state import Unset
 from opstep.convert.trace import Trace, recording
 from opstep.convert.user_errors import error_at, error_here
@@ -163,7 +164,8 @@ class Converted:
         values = [v for v in leaves.tensors if isinstance(v, Value)]
         if _context.imperative and recording() and _any_gradient([*values, *graph.values]):
             # Line by line the tape sees each op; results are the same bits.
-            return self.function(*args, **kwargs)
+            with counted():
+                return self.function(*args, **kwargs)
         result = graph.run([np.asarray(v) for v in leaves.tensors], self.scope)
         if not _context.imperative and not values:
             return result

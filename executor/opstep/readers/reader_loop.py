@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from opstep import context, ops
+from opstep import context, ops, owners
 from opstep._core import Error
 from opstep.initializer import Constant, add_startup_value
 from opstep.layers.control_flow import Switch
@@ -214,6 +214,7 @@ class ReaderLoop:
         assert self._program is not None
         home = self._program.global_block()
         variable = home._create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+        owners.keep_apart(self._program, name)
         add_startup_value(variable, Constant(0))
         return variable
 

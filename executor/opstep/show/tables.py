@@ -114,7 +114,7 @@ def _line(op: Operator) -> str:
 
 
 def _value_cells(variable: Variable, scope: Scope) -> list[str]:
-    if not variable.persistable or variable.name not in scope:
+    if not variable.persistable or variable not in scope:
         return ["", ""]
     return _cells(scope.find(variable))
 

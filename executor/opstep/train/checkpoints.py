@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from opstep import context, ops
+from opstep import context, ops, owners
 from opstep._core import Error
 from opstep.executor import Scope, _default
 from opstep.initializer import Constant, add_startup_value
@@ -39,6 +39,7 @@ def checkpoint(path: Path, every: int | None = None, program: Program | None = N
         count = program.global_block()._create_var(
             f"{name}.count", [], "int64", persistable=True, stop_gradient=True
         )
+        owners.keep_apart(program, count.name)
         add_startup_value(count, Constant(0))
         ops.increment(count, out=count, name=f"{name}.increment")
         with context.names_below(name):

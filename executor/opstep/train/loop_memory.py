@@ -1,8 +1,9 @@
 """How much memory loops may take for their gradients.
 
-The gradient of a loop needs values of all of its turns, which the run keeps. A loop that does not
-end would take all memory, so the limit is half of the machine's memory. The variable
-OPSTEP_LOOP_MEMORY sets another limit at the start, in bytes.
+The gradient of a loop needs values of all of its turns, which the run keeps; in imperative mode the
+tape does, also for loops of `to_graph` functions and of `while_loop`. A loop that does not end
+would take all memory, so the limit is half of the machine's memory. The variable OPSTEP_LOOP_MEMORY
+sets another limit at the start, in bytes.
 """
 
 from __future__ import annotations

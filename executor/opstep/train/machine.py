@@ -237,7 +237,7 @@ def _part(output: Variable) -> Program:
 def _fill(part: Program, program: Program, scope: Scope) -> None:
     for variable in _persistables(part):
         owners.check(program, variable.name, scope)
-    missing = [v.name for v in _persistables(part) if v.name not in scope]
+    missing = [v.name for v in _persistables(part) if v not in scope]
     if not missing:
         return
     startup = program._startup or context.default_startup_program()

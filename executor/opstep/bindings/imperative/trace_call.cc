@@ -74,6 +74,8 @@ class Call {
     }
     const std::shared_ptr<const TracedOp> op = Find();
     Run(op);
+    if (ThisThread().loops) [[unlikely]]
+      CheckLoops(*op);
     const auto result = [&](size_t i) {
       return targets_[i] && !PyUnicode_Check(targets_[i].ptr()) ? targets_[i]
                                                                 : ToPython(std::move(outputs_[i]));
@@ -287,6 +289,18 @@ class Call {
     }
     const WithoutGil released;
     RunTracedOp(op, inputs_, outputs_, record);
+  }
+
+  // A loop that does not end must not take all memory for its gradient.
+  void CheckLoops(const TracedOp& op) const {
+    if (CountKept(op, outputs_)) return;
+    const py::object loop = py::module_::import("opstep.convert.running_loops").attr("loop_here")();
+    if (loop.is_none()) return;
+    try {
+      StackMemory::Refuse(Cat(" in the loop at ", loop.cast<std::string>()));
+    } catch (const Error& error) {
+      Fail("[", def_.schema.type, "] ", error.what(), UserPlace());
+    }
   }
 
   const OpDef& def_;

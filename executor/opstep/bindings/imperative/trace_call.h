@@ -29,6 +29,7 @@ py::object TraceCall(const OpDef& def, const Given& given, bool gives_many);
 struct Mode {
   bool imperative = false;
   bool recording = true;   // are values for gradients kept?
+  bool loops = false;      // is what a loop keeps for gradients counted?
   bool stop_next = false;  // opstep.debug.breakpoint() was called
   std::string names;       // prefix of the names of ops
 };

@@ -248,6 +248,7 @@ void BindTracing(py::module_& m) {
   m.attr("OpFunction") = MakeFunctionType();
   m.attr("Mode") = MakeModeType();
   m.def("set_recording", [](bool on) { return std::exchange(ThisThread().recording, on); });
+  m.def("count_loops", [](bool on) { return std::exchange(ThisThread().loops, on); });
   m.def("stop_next", [] { ThisThread().stop_next = true; });
   // The tracers of add, sub, mul, div, pow and matmul, which are never freed.
   m.def("set_operators", [](const py::list& tracers) {
