@@ -88,10 +88,11 @@ class Attachments:
             elif self._awaited and self._shared.intersection(self._awaited):
                 # The other debugger may have more processes; only this one was asked for.
                 self._hub.background(self._hub.detach(event.executor))
-        elif isinstance(event, ExecutorLost):
-            if event.executor.pid in self._shared and not event.executor.connection.let_go:
-                self._hub.background(self._take_over(event))
-                return True
+        elif isinstance(event, ExecutorLost) and event.executor.pid in self._shared:
+            if event.executor.connection.let_go:
+                return False
+            self._hub.background(self._take_over(event))
+            return True
         return False
 
     async def _take_over(self, lost: ExecutorLost) -> None:

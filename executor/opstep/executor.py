@@ -129,11 +129,14 @@ class Executor:
 def _checked(program: Any, what: str) -> Program:
     if isinstance(program, Program):
         return program
-    if isinstance(program, Variable):
-        name = program.name
+    many = program if isinstance(program, list | tuple) else [program]
+    variables = [each.name for each in many if isinstance(each, Variable)]
+    if variables and len(variables) == len(many):
+        name = ", ".join(f"'{each}'" for each in variables)
+        are = "is a variable" if len(variables) == 1 else "are variables"
         raise error(
-            f"{what} takes a program first, and '{name}' is a variable: write "
-            f"exe.run(program, feed=..., fetch_list=['{name}'])"
+            f"{what} takes a program first, and {name} {are}: write "
+            f"exe.run(program, feed=..., fetch_list=[{name}])"
         )
     raise error(f"{what} takes a program first, not a {type(program).__name__}")
 

@@ -117,6 +117,19 @@ def check_words(what: str, function: Callable[..., Any], words: dict[str, Any]) 
         raise error(f"{what} has no argument '{word}': {said}It takes {', '.join(taken)}")
 
 
+def check_foreign(what: str, function: Callable[..., Any], words: dict[str, Any]) -> None:
+    """A sentence for words of other libraries, of a function that takes any word."""
+    taken = [name for name in inspect.signature(function).parameters if name != "self"]
+    for word in words:
+        meant = next((each for each in WORDS.get(word, ()) if each in taken), None)
+        if word not in taken and meant is not None and meant not in words:
+            others = ", ".join(name for name in taken if name != "options")
+            raise error(
+                f"{what} has no argument '{word}': did you mean '{meant}'? It takes {others}, and "
+                "options"
+            )
+
+
 def with_hints(function: F) -> F:
     """The function, with a hint in the error about an argument that it does not have."""
 

@@ -7,6 +7,7 @@ OPSTEP_NUM_THREADS sets the number at the start.
 from __future__ import annotations
 
 import os
+import sys
 
 from opstep import _core
 from opstep._core import Error
@@ -31,4 +32,7 @@ def _start() -> None:
     try:
         set_num_threads(int(text))
     except (ValueError, Error):
-        raise Error(f"OPSTEP_NUM_THREADS is '{text}': it must be a number from 1 to 256") from None
+        sentence = f"OPSTEP_NUM_THREADS is '{text}': it must be a number from 1 to 256"
+        if sys.argv[:1] == ["-m"]:  # 'python -m opstep' imports us: it is a command, not a script
+            raise SystemExit(f"opstep: {sentence}") from None
+        raise Error(sentence) from None

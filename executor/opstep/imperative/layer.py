@@ -13,6 +13,7 @@ from opstep import _core
 from opstep.context import _context, guarded_program
 from opstep.errors import error
 from opstep.executor import Scope, global_scope
+from opstep.foreign_names import check_foreign
 from opstep.imperative import display
 from opstep.imperative.mode import _seeds
 from opstep.imperative.parameters import new_parameter, value_of
@@ -38,6 +39,11 @@ class _LayerType(ABCMeta):
         before, _context.making_layer = _context.making_layer, True
         try:
             return super().__call__(*args, **kwargs)
+        except TypeError as failed:
+            inner = failed.__traceback__ and failed.__traceback__.tb_next
+            if inner is None:  # the call itself was wrong
+                check_foreign(cls.__name__, cls.__init__, kwargs)
+            raise
         finally:
             _context.making_layer = before
 

@@ -233,7 +233,7 @@ def test_who_tries_tokens_and_does_not_wait_for_answers_learns_nothing(server: S
     with Client(server.clients, server.token) as client:
         client.initialize()
         # At least what one wrong token costs; those that left before their turn cost nothing.
-        assert 0.1 <= time.monotonic() - began
+        assert time.monotonic() - began >= 0.1
         client.request("disconnect")
 
 

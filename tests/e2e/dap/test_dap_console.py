@@ -67,13 +67,18 @@ def test_a_variable_comes_before_a_command_of_its_name(tmp_path: Path) -> None:
         "main = opstep.Program('main')\n"
         "with opstep.program_guard(main, opstep.Program('startup')):\n"
         "    bt = layers.data('bt', shape=[2])\n"
-        "    y = layers.relu(bt)\n"
+        "    h = bt\n"
+        "    y = layers.relu(h)\n"
         "opstep.Executor().run(main, feed={'bt': np.ones(2, np.float32)}, fetch_list=[y])\n"
     )
     with Session() as session:
         session.start(script, functions=[{"name": "relu"}])
         session.stopped()
-        assert session.evaluate("bt", session.top(1)["id"], "repl")["result"] == "float32[2] [1, 1]"
+        frame = session.top(1)["id"]
+        for text in ("bt", "!bt", "h", "! h"):
+            shown = session.evaluate(text, frame, "repl")["result"]
+            assert shown == "float32[2] [1, 1]", text
+        assert "'bt' shows the stack" in session.evaluate("help", frame, "repl")["result"]
 
 
 def test_help_needs_no_stop(programs: Path, tmp_path: Path) -> None:

@@ -38,6 +38,27 @@ TRIED: dict[str, tuple[Callable[[opstep.Variable], Any], str]] = {
         r"exe.run takes a program first, and 'x' is a variable: write exe.run\(program, feed=..., "
         r"fetch_list=\['x'\]\)",
     ),
+    "a list of losses to run": (
+        lambda x: opstep.Executor().run([x]),
+        r"exe.run takes a program first, and 'x' is a variable: write exe.run\(program, feed=..., "
+        r"fetch_list=\['x'\]\)",
+    ),
+    "two losses to run": (
+        lambda x: opstep.Executor().run((x, x)),
+        r"'x', 'x' are variables: write exe.run\(program, feed=..., fetch_list=\['x', 'x'\]\)",
+    ),
+    "Conv2D": (
+        lambda x: opstep.imperative.Conv2D(out_channels=3, kernel_size=3),
+        r"Conv2D has no argument 'out_channels': did you mean 'filters'\?",
+    ),
+    "Conv2D's kernel": (
+        lambda x: opstep.imperative.Conv2D(3, kernel_size=3),
+        r"Conv2D has no argument 'kernel_size': did you mean 'kernel'\?",
+    ),
+    "FC": (
+        lambda x: opstep.imperative.FC(out_features=3),
+        r"FC has no argument 'out_features': did you mean 'size'\?",
+    ),
     "np.mean": (lambda x: np.mean(x), "np.mean takes arrays, and 'x' has no value"),
     "np.asarray": (lambda x: np.asarray(x), "'x' has no value .*fetch it, as in exe.run"),
     "Adam": (
@@ -80,7 +101,15 @@ def test_the_number_of_threads() -> None:
         capture_output=True,
         text=True,
     )
-    assert "OPSTEP_NUM_THREADS is 'abc': it must be a number from 1 to 256" in done.stderr
+    sentence = "OPSTEP_NUM_THREADS is 'abc': it must be a number from 1 to 256"
+    assert done.stderr.splitlines()[-1] == f"opstep.Error: {sentence}"
+    command = subprocess.run(
+        [sys.executable, "-m", "opstep", "run", "train.py"],
+        env=os.environ | {"OPSTEP_NUM_THREADS": "abc"},
+        capture_output=True,
+        text=True,
+    )
+    assert (command.returncode, command.stderr) == (1, f"opstep: {sentence}\n")
 
 
 @pytest.mark.parametrize("name", foreign_names.FUNCTIONS)

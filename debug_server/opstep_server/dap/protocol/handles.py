@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# Results of expressions, and parts of them, that stay usable at one stop; a polling client makes any
-# number of them.
+# Results of expressions, and parts of them, that stay usable at one stop; a polling client makes
+# any number of them.
 MOST_PASSING = 2000
 
 

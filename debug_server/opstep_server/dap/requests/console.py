@@ -31,16 +31,13 @@ _BUTTONS = re.compile(
 )
 
 
-def is_help(text: str) -> bool:
-    return _HELP.fullmatch(text) is not None
-
-
 def help_lines() -> list[str]:
     return [
         "An expression shows its value, and an assignment changes a variable or a part of one:",
         "  fc_0.w.mean(), x[0, :4], w[0] = 0, w *= 0.5",
         "'bt' shows the stack, 'bt 3' its innermost frames, 'bt full' their tensors too;",
         "'watch NAME' stops when an op writes the variable, 'unwatch [NAME]' takes that back.",
+        "'!bt' and the like show a variable that has the name of a command.",
         "Breakpoints and steps are the editor's.",
         *functions.help_lines(),
     ]
@@ -59,6 +56,12 @@ class Console:
         self._session = session
         # By variable.
         self._watched: dict[str, BreakpointSpec] = {}
+
+    async def asks_help(self, text: str, frame: int | None) -> bool:
+        """Also without a stop; `h` and `help` may be variables."""
+        if _HELP.fullmatch(text) is None:
+            return False
+        return not (text.isidentifier() and text in await self._names(frame))
 
     async def answer(self, text: str, frame: int | None) -> str | None:
         """The answer to a command; None for other texts."""

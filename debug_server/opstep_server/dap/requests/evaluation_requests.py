@@ -48,14 +48,19 @@ class EvaluationRequests:
 
     async def _in_console(self, arguments: Arguments) -> types.EvaluateResponseBody:
         text = arguments.string("expression").strip()
-        if console.is_help(text):
+        frame = arguments.optional_integer("frameId")
+        # As in the terminal: an expression, whatever its name.
+        plain = text.startswith("!")
+        if plain:
+            text = text[1:].lstrip()
+        elif await self._console.asks_help(text, frame):
             return {"result": "\n".join(console.help_lines()), "variablesReference": 0}
         self._session.stops.check()
-        answer = await self._console.answer(text, arguments.optional_integer("frameId"))
+        answer = None if plain else await self._console.answer(text, frame)
         if answer is not None:
             return {"result": answer, "variablesReference": 0}
         try:
-            return await self._evaluate(arguments, console.expression(text))
+            return await self._evaluate(arguments, text if plain else console.expression(text))
         except expr.ExprError as error:
             raise RequestError(f"{error}; 'help' shows what can be typed here") from None
         except DebuggerError as error:
