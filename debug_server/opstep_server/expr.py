@@ -163,7 +163,7 @@ def replace(expression: pb.Expr, name: str, by: pb.Expr) -> None:
     waiting: list[Message] = [expression]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, pb.Expr) and node.WhichOneof("node") == "name" and node.name == name:
+        if isinstance(node, pb.Expr) and dotted_name(node) == name:
             node.CopyFrom(by)
             continue
         for field, value in node.ListFields():

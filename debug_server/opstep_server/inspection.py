@@ -6,9 +6,12 @@ When a caller no longer waits, the executor drops the command too.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
 
 from opstep_server import expr
+from opstep_server.functions import hidden_name_note
 from opstep_server.model import DebuggerError, ProgramRef, Thread
 from opstep_server.roster import Roster
 from opstep_server.wire import debug_pb2 as pb
@@ -17,6 +20,22 @@ _PAGE = 1000
 # Bytes of a tensor in one message, and how many such messages are under way at a time.
 _PIECE = 1 << 20
 _UNDER_WAY = 4
+# What an expression can name: x, self.w, X[1], grad(w). Other texts are a variable's own name.
+_NAMED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[-?\d+\])*|grad\([\w.]+\)")
+_OWN = re.compile(r"var\(([\"'])(?P<name>[^\"']+)\1\)")
+
+
+class Meant(NamedTuple):
+    """The variable that a name means; the program, when that is not the one of the frame."""
+
+    variable: str
+    program: ProgramRef | None = None
+
+
+def own_name(text: str) -> str:
+    """The name in `var("name")`; "" for other texts."""
+    own = _OWN.fullmatch(text.strip())
+    return own["name"] if own else ""
 
 
 class Inspection:
@@ -24,6 +43,7 @@ class Inspection:
         self._roster = roster
         # By executor, program and version.
         self._ops: dict[tuple[int, int, int], list[pb.OpInfo]] = {}
+        self._names: tuple[tuple[int, ...], pb.Names] | None = None
         self._given_up: set[asyncio.Task[None]] = set()
 
     # ---- a stopped thread ------------------------------------------------------------------------
@@ -59,6 +79,33 @@ class Inspection:
             wanted.op = op
         return (await self._look(thread, pb.Command(list_names=wanted))).names
 
+    async def variable_of(self, thread_id: int, frame: int, text: str, op: int = 0) -> Meant:
+        """The variable that a typed name means in the frame, as it does in an expression.
+
+        A variable of another program is found by its own name, if nothing here has that name.
+        """
+        own = own_name(text)
+        name = own or text
+        parsed = expr.parse(text) if _NAMED.fullmatch(text) else expr.variable(name)
+        thread, stopped = self._roster.stopped(thread_id)
+        wanted = pb.FindVariable(thread=thread.wire_id, stop=stopped.stop, frame=frame, expr=parsed)
+        if op:
+            wanted.op = op
+        found = (await self._look(thread, pb.Command(find_variable=wanted))).found
+        if found.variable:
+            return Meant(found.variable)
+        if not found.unknown:
+            raise DebuggerError(f"{text} is not a whole variable of the program here")
+        for program in self._roster.programs:
+            if program.executor is not thread.executor:
+                continue
+            for each in await self.ops(program):
+                if name in {made.name for made in each.outputs} | {
+                    given.variable for given in each.inputs
+                }:
+                    return Meant(name, program)
+        raise DebuggerError(found.unknown)
+
     async def hidden_names(
         self, thread_id: int, frame: int, expression: pb.Expr, op: int = 0
     ) -> list[pb.PythonName]:
@@ -66,8 +113,35 @@ class Inspection:
         named = expr.names(expression)
         if not named:
             return []
-        known = (await self.names(thread_id, frame, op)).python
-        return [each for each in known if each.hidden and each.name in named]
+        hidden = await self.all_hidden(thread_id, frame, op)
+        return [each for each in hidden if _uses(named, each.name)]
+
+    async def all_hidden(self, thread_id: int, frame: int, op: int = 0) -> list[pb.PythonName]:
+        """Python's names of variables that mean something else in expressions in this frame."""
+        return [each for each in (await self._names_of(thread_id, frame, op)).python if each.hidden]
+
+    async def hidden_notes(
+        self, thread_id: int, frame: int, text: str | pb.Expr, op: int = 0
+    ) -> list[str]:
+        """One sentence for each name in it that means another variable in Python."""
+        hidden = await self.hidden_names(thread_id, frame, _parsed(text), op)
+        return [hidden_name_note(each.name, each.variable or each.name) for each in hidden]
+
+    async def slots_only(self, thread_id: int, frame: int, expression: pb.Expr) -> list[str]:
+        """Names in the expression that hold no variable in Python, but are slots of the op."""
+        named = expr.names(expression)
+        if not named:
+            return []
+        names = await self._names_of(thread_id, frame, 0)
+        return [each for each in names.slots_only if _uses(named, each)]
+
+    async def _names_of(self, thread_id: int, frame: int, op: int) -> pb.Names:
+        """The names of a frame, asked for once as long as the thread stays stopped."""
+        thread, stopped = self._roster.stopped(thread_id)
+        key = thread.executor.id, thread.wire_id, stopped.stop, frame, op
+        if self._names is None or self._names[0] != key:
+            self._names = key, await self.names(thread_id, frame, op)
+        return self._names[1]
 
     async def evaluate(
         self,
@@ -97,7 +171,15 @@ class Inspection:
         )
         if op:
             wanted.op = op
-        return (await self._look(thread, pb.Command(evaluate=wanted))).value
+        try:
+            return (await self._look(thread, pb.Command(evaluate=wanted))).value
+        except DebuggerError as error:
+            # A slot that is not written yet may hide a variable that is.
+            if thread.stopped is stopped and (
+                notes := await self.hidden_notes(thread_id, frame, parsed, op)
+            ):
+                raise DebuggerError("; ".join([str(error), *notes])) from error
+            raise
 
     async def assign(
         self,
@@ -264,6 +346,11 @@ async def _some_at_a_time(work: Callable[[int], Awaitable[object]], items: Itera
     finally:
         for task in tasks:
             task.cancel()
+
+
+def _uses(named: Iterable[str], name: str) -> bool:
+    """Whether one of the names is it, or begins with it: `out.shape`."""
+    return any(each == name or each.startswith(f"{name}.") for each in named)
 
 
 def _parsed(text: str | pb.Expr) -> pb.Expr:

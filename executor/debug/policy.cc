@@ -28,6 +28,7 @@ std::string Forbidden(proto::Policy policy, const proto::Command& command) {
     case proto::Command::kEvaluate:
     case proto::Command::kReadBytes:
     case proto::Command::kListNames:
+    case proto::Command::kFindVariable:
       return log_only ? Cat(kLogs, "it never stops") : "";
     case proto::Command::kSetFaultFilters:
       if (!log_only || command.set_fault_filters().filters().empty()) return "";

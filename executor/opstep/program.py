@@ -358,6 +358,8 @@ class Program:
         self._layers_here = layers
         # A debugger finds the names of their values there.
         _core.set_layer_values(self._core.id, {} if layers is None else layers.values)
+        if layers is not None:
+            layers.tell_names(self)
 
     @property
     def blocks(self) -> list[Block]:

@@ -273,6 +273,12 @@ class Agent:
                     attributes=["axes"],
                 )
                 reply.names.CopyFrom(names)
+            elif kind == "find_variable":
+                name = _root(command.find_variable.expr)
+                if name in ("x", "X", "fc_0.out", "w_3", "w@grad", "log_0.out"):
+                    reply.found.variable = name.lower()
+                else:
+                    reply.found.unknown = f"there is no variable '{name}' here"
             if not (kind == "evaluate" and command.evaluate.expr.name == "never"):
                 self._send(reply=reply)
             if kind == "resume":

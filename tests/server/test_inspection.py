@@ -121,6 +121,7 @@ def test_names():
         lambda d: d.read_bytes(1, 0, "w", 0, 8),
         lambda d: d.write_bytes(1, 0, "w", 0, b"12345678"),
         lambda d: d.names(1, 0),
+        lambda d: d.variable_of(1, 0, "w"),
     ],
 )
 def test_a_caller_that_gives_up_has_its_command_cancelled(look: Any):

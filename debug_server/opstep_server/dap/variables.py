@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from opstep_server import expr, values
@@ -51,14 +51,21 @@ class Variables:
         self._session = session
 
     def named(
-        self, ref: ScopeRef, entry: pb.NamedValue, hex: bool, taken: Collection[str]
+        self,
+        ref: ScopeRef,
+        entry: pb.NamedValue,
+        hex: bool,
+        taken: Collection[str],
+        python: Mapping[str, str],
     ) -> types.Variable:
-        """A row of a scope; the scope remembers its meaning."""
+        """A row of a scope, which remembers its meaning; `python`: names that slots hide."""
         name, variable = entry.name, entry.variable
         child = Child(pb.Expr(name=name), name, "")
         if variable:
             if variable != name:
                 name = f"{name} ({variable})"
+            if variable in python:
+                name += f" (Python's {python[variable]})"
             child = Child(expr.variable(variable), typed_name(variable, taken), variable)
         ref.children[name] = child
         shown = self.value(ref.stop, ref.frame, entry.value, child.expr, child.text, hex=hex)

@@ -199,15 +199,24 @@ void Breakpoints::BindAt(Entry& entry, const proto::Breakpoint& spec, const Plan
   bool after = spec.has_data();
   binding.hits = entry.hits;
   const PythonNames names = bound.NamesAt(plan, *instruction.op);
+  // On a line of Python its names are in view; where only values of ops may be shown, Python's are
+  // not read.
+  NamesReport found;
+  found.may_be_late = bound.traced && limits_ == nullptr;
+  const bool on_line = spec.where_case() == proto::Breakpoint::kLine;
+  NamesReport* report = on_line || found.may_be_late ? &found : nullptr;
   if (spec.has_condition()) {
-    binding.condition = Expression::Bind(spec.condition(), plan, block, instruction.op, &names);
+    binding.condition =
+        Expression::Bind(spec.condition(), plan, block, instruction.op, &names, report);
     after |= binding.condition->needs_outputs();
   }
   if (spec.has_log()) {
-    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op, &names);
+    binding.log = LogLine::Bind(spec.log(), plan, block, instruction.op, &names, report);
     after |= binding.log->needs_outputs();
     if (!binding.log->problem().empty()) entry.log_problem = binding.log->problem();
   }
+  if (on_line && entry.hidden.empty()) entry.hidden = found.hidden;
+  if (found.may_be_late && found.late) binding.late = std::make_shared<proto::Breakpoint>(spec);
   OpWork& work = bound.WorkAt(static_cast<size_t>(block), instruction.index);
   if (spec.has_data()) {
     binding.written = plan.FindSlot(block, spec.data().variable());
@@ -247,6 +256,10 @@ void Breakpoints::Refresh(Entry& entry) const {
     status.set_message(Cat("bound to program '", entry.target.program_name, "'"));
   } else {
     status.clear_message();
+  }
+  if (status.verified() && !entry.hidden.empty()) {
+    status.set_message(status.message().empty() ? entry.hidden
+                                                : Cat(status.message(), "; ", entry.hidden));
   }
 }
 

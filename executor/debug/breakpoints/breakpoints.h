@@ -50,6 +50,7 @@ class Breakpoints {
     std::string condition_failed;  // of evaluating
     std::string log_problem;       // a value of the log message that is not available at some op
     std::string refused;           // why an op is not to be logged
+    std::string hidden;            // a slot that it names is another variable in Python
     std::shared_ptr<HitCount> hits;
     uint32_t moved = 0;  // the line that was used instead of its own
     BindTarget target;

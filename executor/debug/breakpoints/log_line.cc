@@ -13,7 +13,7 @@ constexpr size_t kMostLineBytes = 64 << 10;
 
 std::shared_ptr<const LogLine> LogLine::Bind(const proto::LogMessage& message, const Plan& plan,
                                              int block, const proto::OpDesc* op,
-                                             const PythonNames* python) {
+                                             const PythonNames* python, NamesReport* report) {
   auto line = std::make_shared<LogLine>();
   for (const proto::LogMessage::Piece& piece : message.pieces()) {
     Piece& bound = line->pieces_.emplace_back();
@@ -22,7 +22,7 @@ std::shared_ptr<const LogLine> LogLine::Bind(const proto::LogMessage& message, c
       continue;
     }
     try {
-      bound.value = Expression::Bind(piece.value(), plan, block, op, python);
+      bound.value = Expression::Bind(piece.value(), plan, block, op, python, report);
       line->needs_outputs_ |= bound.value->needs_outputs();
     } catch (const Error& error) {
       bound.text = error.what();

@@ -15,7 +15,8 @@ class LogLine {
  public:
   static std::shared_ptr<const LogLine> Bind(const proto::LogMessage& message, const Plan& plan,
                                              int block, const proto::OpDesc* op,
-                                             const PythonNames* python);
+                                             const PythonNames* python,
+                                             NamesReport* report = nullptr);
 
   // One of its values reads an output of the op.
   bool needs_outputs() const { return needs_outputs_; }

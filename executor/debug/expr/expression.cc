@@ -18,8 +18,9 @@ namespace {
 // The message may be hostile: every enum, count and depth is checked before it is used.
 class Binder {
  public:
-  Binder(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)
-      : names_(plan, block, op, python) {}
+  Binder(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python,
+         NamesReport* report)
+      : names_(plan, block, op, python, report) {}
 
   NodePtr Build(const proto::Expr& e, int depth) {
     Count(depth);
@@ -54,6 +55,7 @@ class Binder {
       case proto::Expr::kCall:
         return BuildCall(e.call(), depth);
       case proto::Expr::kIndex:
+        if (NodePtr node = BuildPath(e, depth)) return node;
         return BuildIndex(e.index(), depth);
       case proto::Expr::kList:
         return ListNode(BuildAll(e.list().values(), depth));
@@ -99,7 +101,29 @@ class Binder {
     return {parts.rbegin(), parts.rend()};
   }
 
+  // self.blocks[0].w: what Python holds there, or null. Without an index it is resolved by parts.
+  NodePtr BuildPath(const proto::Expr& expr, int depth) {
+    std::string path;
+    bool indexed = false;
+    const proto::Expr* e = &expr;
+    for (; e->node_case() != proto::Expr::kName; ++depth) {
+      OPSTEP_CHECK(depth <= kMaxDepth, "the expression is nested deeper than ", kMaxDepth);
+      if (e->node_case() == proto::Expr::kAttribute) {
+        path = "." + e->attribute().name() + path;
+        e = &e->attribute().value();
+        continue;
+      }
+      const bool one = e->node_case() == proto::Expr::kIndex && e->index().subscripts_size() == 1;
+      if (!one || e->index().subscripts(0).index().node_case() != proto::Expr::kI) return nullptr;
+      path = Cat("[", e->index().subscripts(0).index().i(), "]") + path;
+      e = &e->index().value();
+      indexed = true;
+    }
+    return indexed ? names_.Path(e->name(), path) : nullptr;
+  }
+
   NodePtr BuildAttribute(const proto::Expr& e, int depth) {
+    if (NodePtr node = BuildPath(e, depth)) return node;
     const std::vector<std::string> parts = Parts(e, depth);
     if (!parts.empty()) return names_.Resolve(parts);
     return PropertyNode(Build(e.attribute().value(), depth + 1), "." + e.attribute().name());
@@ -221,6 +245,13 @@ class Bound : public Expression {
     });
   }
 
+  uint32_t Variable(const Env& env) const override {
+    return Guard([&] {
+      Context context{&env, Budget(env.cancelled)};
+      return root_->Variable(context);
+    });
+  }
+
   Tensor Read(const Env& env) const override {
     return Guard([&] {
       Context context{&env, Budget(env.cancelled)};
@@ -277,9 +308,9 @@ class Bound : public Expression {
 
 std::shared_ptr<const Expression> Expression::Bind(const proto::Expr& expr, const Plan& plan,
                                                    int block, const proto::OpDesc* op,
-                                                   const PythonNames* python) {
+                                                   const PythonNames* python, NamesReport* report) {
   return expr::Guard([&]() -> std::shared_ptr<const Expression> {
-    expr::Binder binder(plan, block, op, python);
+    expr::Binder binder(plan, block, op, python, report);
     expr::NodePtr root = binder.Build(expr, 1);
     return std::make_shared<const expr::Bound>(std::move(root), binder.needs_outputs());
   });

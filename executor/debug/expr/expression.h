@@ -14,6 +14,16 @@
 
 namespace opstep {
 
+// What the binding of an expression found about its names.
+struct NamesReport {
+  // In: unknown names are no error, as Python may have values of those names when it is evaluated.
+  bool may_be_late = false;
+  // It names variables or values of Python: bind it again with the names of that moment.
+  bool late = false;
+  // One sentence: a slot of the op has the name of another variable in Python. May be empty.
+  std::string hidden;
+};
+
 // A parsed condition or watch, resolved against one op of one plan. Python's syntax, NumPy's names
 // and results. Immutable: one may be evaluated by several threads at a time.
 class Expression {
@@ -23,7 +33,8 @@ class Expression {
   // unknown name or function or a wrong argument count.
   static std::shared_ptr<const Expression> Bind(const proto::Expr& expr, const Plan& plan,
                                                 int block, const proto::OpDesc* op,
-                                                const PythonNames* python = nullptr);
+                                                const PythonNames* python = nullptr,
+                                                NamesReport* report = nullptr);
   virtual ~Expression() = default;
 
   // It reads one of the op's outputs: evaluate it after the op.
@@ -42,6 +53,8 @@ class Expression {
   // See TensorToValue for the limits.
   virtual void Evaluate(const Env& env, uint64_t max_elements, uint64_t start, uint64_t count,
                         proto::Value* out) const = 0;
+  // The variable that it is as a whole, also without a value; 0: it is not a variable.
+  virtual uint32_t Variable(const Env& env) const = 0;
   // The value as row-major memory; that of the variable itself when it is one.
   virtual Tensor Read(const Env& env) const = 0;
 

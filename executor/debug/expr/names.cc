@@ -73,6 +73,23 @@ Value FromAttr(const proto::Attr& attr) {
   Fail("the attribute ", attr.name(), " has no value");
 }
 
+// A name that gets its meaning later.
+struct LateName : Node {
+  Value Eval(Context&) const override { Fail("the expression is not bound yet"); }
+};
+
+// The node, or one for a name that may get a meaning later.
+template <typename F>
+NodePtr NowOrLate(NamesReport* report, F find) {
+  if (!report || !report->may_be_late) return find();
+  try {
+    return find();
+  } catch (const Error&) {
+    report->late = true;
+    return std::make_unique<LateName>();
+  }
+}
+
 std::string Join(const std::vector<std::string>& parts, size_t count) {
   std::string name = parts[0];
   for (size_t i = 1; i < count; ++i) name += "." + parts[i];
@@ -168,19 +185,46 @@ NodePtr Names::FindPython(const std::vector<std::string>& parts, size_t* used) {
     }
     if (!python || (count < parts.size() && !IsProperty("." + parts[count]))) continue;
     *used = count;
-    if (python->value) return Constant(Value::Of(python->value));
-    const std::string& variable = python->variable;
-    if (!IsSameModel(python->program, plan_.program_id)) {
-      Fail("Python's ", name, " is the variable ", variable, " of another program than '",
-           plan_.program_name, "'");
-    }
-    if (NodePtr node = FindVariable(variable)) return node;
-    const bool elsewhere = std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
-                                       [&](const auto& slots) { return slots.contains(variable); });
-    Fail("Python's ", name, " is the variable ", variable,
-         elsewhere ? ", which is in another block" : ", which this run does not compute");
+    return Held(*python);
   }
   return nullptr;
+}
+
+// The variable or value that the name holds.
+NodePtr Names::Held(const PythonName& python) {
+  if (python.value) return Constant(Value::Of(python.value));
+  const std::string& variable = python.variable;
+  if (!IsSameModel(python.program, plan_.program_id)) {
+    Fail("Python's ", python.name, " is the variable ", variable, " of another program than '",
+         plan_.program_name, "'");
+  }
+  if (NodePtr node = FindVariable(variable)) return node;
+  const bool elsewhere = std::any_of(plan_.slot_of.begin(), plan_.slot_of.end(),
+                                     [&](const auto& slots) { return slots.contains(variable); });
+  throw NotInFrame(
+      Cat("Python's ", python.name, " is the variable ", variable,
+          elsewhere ? ", which is in another block" : ", which this run does not compute"),
+      variable);
+}
+
+NodePtr Names::Path(const std::string& first, const std::string& path) {
+  bool output = false, variadic = false;
+  if (SlotOf(first, &output, &variadic) || IsSpecialName(first)) return nullptr;
+  const PythonName* python = Python(first + path);
+  if (!python) {
+    // The layers of a Sequential are attributes too.
+    std::string steps = first;
+    for (const char c : path) {
+      if (c == '[')
+        steps += ".step_";
+      else if (c != ']')
+        steps += c;
+    }
+    python = Python(steps);
+  }
+  if (!python || python->other) return nullptr;
+  if (report_) report_->late = true;
+  return Held(*python);
 }
 
 // op.type, op.id, op.name; and its attributes, which may share a name with something else.
@@ -193,12 +237,41 @@ NodePtr Names::OpProperty(const std::string& name) const {
 }
 
 NodePtr Names::Resolve(const std::vector<std::string>& parts) {
+  return NowOrLate(report_, [&] { return ResolveNow(parts); });
+}
+
+NodePtr Names::Variable(const std::string& name) {
+  return NowOrLate(report_, [&] { return VariableNow(name); });
+}
+
+NodePtr Names::Gradient(const std::string& name) {
+  return NowOrLate(report_, [&] { return GradientNow(name); });
+}
+
+// Not in an expression that is asked for at a stop: reading the names takes time.
+void Names::ReportHidden(const std::string& name) const {
+  if (!report_ || !report_->hidden.empty()) return;
+  const PythonName* python = Python(name);
+  if (!python || (python->other && !python->unread)) return;
+  bool output = false, variadic = false;
+  const proto::Slot* slot = SlotOf(name, &output, &variadic);
+  const std::string& variable = python->variable;
+  if (slot && !variable.empty() && slot->vars_size() == 1 && slot->vars(0) == variable) return;
+  const std::string_view what = !slot    ? "a word of expressions"
+                                : output ? "the op's output"
+                                         : "the op's input";
+  report_->hidden = Cat("'", name, "' is ", what, " here, not the variable of that name in Python");
+  if (!variable.empty()) report_->hidden += Cat(", which is var(\"", variable, "\")");
+}
+
+NodePtr Names::ResolveNow(const std::vector<std::string>& parts) {
   const std::string& first = parts[0];
   size_t used = 1;
   NodePtr node = FindSlot(first);
   if (!node) node = FindSpecial(first);
+  if (node) ReportHidden(first);
   bool is_op = node && first == "op";
-  if (!node) node = FindPython(parts, &used);
+  if (!node && (node = FindPython(parts, &used)) && report_) report_->late = true;
   if (!node) {
     for (used = parts.size(); used > 1; --used) {
       if ((node = FindVariable(Join(parts, used)))) break;
@@ -222,20 +295,21 @@ NodePtr Names::Resolve(const std::vector<std::string>& parts) {
   return node;
 }
 
-NodePtr Names::Variable(const std::string& name) {
+NodePtr Names::VariableNow(const std::string& name) {
   if (NodePtr node = FindVariable(name)) return node;
   const PythonName* python = Python(name);
   if (python && python->value) return Constant(Value::Of(python->value));
   FailUnknown(name, "variable");
 }
 
-NodePtr Names::Gradient(const std::string& name) {
+NodePtr Names::GradientNow(const std::string& name) {
   bool output = false, variadic = false;
   const proto::Slot* slot = SlotOf(name, &output, &variadic);
   OPSTEP_CHECK(!slot || slot->vars_size() == 1, "grad() takes one variable: name one of those in ",
                name);
   std::string variable = slot ? slot->vars(0) : name;
   if (const PythonName* python = slot ? nullptr : Python(name); python && !python->value) {
+    if (report_) report_->late = true;
     if (python->other && plan_.FindSlot(block_, GradName(name)) != 0)
       FailOther(*python, GradName(name));
     if (!python->other) variable = python->variable;
@@ -282,7 +356,8 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
   for (int b = block_; b >= 0 && b < plan_.desc.blocks_size(); b = plan_.desc.blocks(b).parent()) {
     for (const proto::VarDesc& var : plan_.desc.blocks(b).vars()) {
       if (var.name() == name)
-        Fail("the variable ", name, " is in the program, but this run does not compute it");
+        throw UnknownName(
+            Cat("the variable ", name, " is in the program, but this run does not compute it"));
     }
   }
   for (int b = block_; b >= 0 && b < static_cast<int>(plan_.blocks.size());
@@ -304,8 +379,9 @@ void Names::FailUnknown(const std::string& name, std::string_view kind) const {
   // Hash tables have no fixed order: sort, so that the suggestion is the same every time.
   std::sort(known.begin(), known.end());
   const std::string near = Nearest(name, known);
-  if (near.empty()) Fail("there is no ", kind, " '", name, "' here", PythonNamesHere());
-  Fail("there is no ", kind, " '", name, "' here: did you mean '", near, "'?");
+  const std::string none = Cat("there is no ", kind, " '", name, "' here");
+  throw UnknownName(near.empty() ? none + PythonNamesHere()
+                                 : Cat(none, ": did you mean '", near, "'?"));
 }
 
 }  // namespace opstep::expr

@@ -4,11 +4,29 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "debug/expr/node.h"
 
 namespace opstep::expr {
+
+// A name that means nothing where it is used.
+class UnknownName : public Error {
+ public:
+  using Error::Error;
+};
+
+// A name that means a variable which has no value in the frame.
+class NotInFrame : public Error {
+ public:
+  NotInFrame(const std::string& what, std::string variable)
+      : Error(what), variable_(std::move(variable)) {}
+  const std::string& variable() const { return variable_; }
+
+ private:
+  std::string variable_;
+};
 
 // A word that means the same in every frame: `step`, `op`, `nan` and so on.
 bool IsSpecialName(std::string_view name);
@@ -18,24 +36,33 @@ bool IsSpecialName(std::string_view name);
 // the op.
 class Names {
  public:
-  Names(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python)
-      : plan_(plan), block_(block), op_(op), python_(python) {}
+  // `report` may be null.
+  Names(const Plan& plan, int block, const proto::OpDesc* op, const PythonNames* python,
+        NamesReport* report)
+      : plan_(plan), block_(block), op_(op), python_(python), report_(report) {}
 
   // a.b.c: the longest variable name that it begins with, then properties. An unknown name is an
   // Error.
   NodePtr Resolve(const std::vector<std::string>& parts);
   // grad(w): the gradient of a variable, or of the variable in a slot.
   NodePtr Gradient(const std::string& name);
+  // self + ".blocks[0].w": what Python holds there, or null.
+  NodePtr Path(const std::string& first, const std::string& path);
   NodePtr Variable(const std::string& name);
   bool needs_outputs() const { return needs_outputs_; }
 
  private:
+  NodePtr ResolveNow(const std::vector<std::string>& parts);
+  NodePtr VariableNow(const std::string& name);
+  NodePtr GradientNow(const std::string& name);
+  void ReportHidden(const std::string& name) const;
   NodePtr FindSlot(const std::string& name);
   NodePtr FindVariable(const std::string& name);
   NodePtr FindSpecial(const std::string& name);
   NodePtr FindAttr(const std::string& name) const;
   // The longest name that the parts begin with; `used` counts its parts.
   NodePtr FindPython(const std::vector<std::string>& parts, size_t* used);
+  NodePtr Held(const PythonName& python);
   const PythonName* Python(const std::string& name) const;
   NodePtr OpProperty(const std::string& name) const;
   const proto::Slot* SlotOf(const std::string& name, bool* output, bool* variadic) const;
@@ -48,6 +75,7 @@ class Names {
   int block_;
   const proto::OpDesc* op_;
   const PythonNames* python_;  // may be null
+  NamesReport* report_;
   bool needs_outputs_ = false;
 };
 

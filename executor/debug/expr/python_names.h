@@ -22,6 +22,7 @@ struct PythonName {
   uint32_t line = 0;       // the line that assigned it in a frame that made an op; 0: not known
   bool other = false;      // it holds no variable, though the program has one of that name
   bool known = true;       // not known: then only the name and `other` are set
+  bool unread = false;  // `other`: it holds a value of imperative mode, which the op does not read
 };
 
 // The names in one Python frame that hold variables, for use in expressions. The names of a frame

@@ -297,11 +297,18 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
   }
   for (const std::string& name : variables) out->add_variables(name);
   const PythonNames python_names = NamesIn(look.frame, at, PythonNames::Of::kVariablesAndValues);
+  // A layer has a value of one name in several programs.
+  std::set<std::string> here;
   for (const PythonName& known : python_names.all()) {
+    if (known.program == plan.program_id) here.insert(known.name);
+  }
+  for (const PythonName& known : python_names.all()) {
+    if (known.program != plan.program_id && here.contains(known.name)) continue;
     // Also those of other blocks: their users can be asked for anywhere.
     const bool ours = std::any_of(plan.slot_of.begin(), plan.slot_of.end(), [&](const auto& slots) {
       return slots.contains(known.variable);
     });
+    if (known.other && IsHidden(known, at)) out->add_slots_only(known.name);
     if ((!ours && !known.value) || known.other) continue;
     proto::PythonName* python = out->add_python();
     python->set_name(known.name);
@@ -313,6 +320,18 @@ void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* o
   for (const proto::Slot& slot : at.op->inputs()) out->add_slots(slot.name());
   for (const proto::Slot& slot : at.op->outputs()) out->add_slots(slot.name());
   for (const proto::Attr& attr : at.op->attrs()) out->add_attributes(attr.name());
+}
+
+void FindVariable(const Look& look, const proto::FindVariable& wanted, proto::FoundVariable* out) {
+  const Asked asked(look, wanted);
+  try {
+    const uint32_t slot = asked.Bind(wanted.expr())->Variable(asked.env());
+    if (slot != 0) out->set_variable(look.frame.plan().slots[slot].name);
+  } catch (const expr::NotInFrame& error) {
+    out->set_variable(error.variable());
+  } catch (const expr::UnknownName& error) {
+    out->set_unknown(error.what());
+  }
 }
 
 void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,

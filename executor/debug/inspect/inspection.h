@@ -37,6 +37,7 @@ struct ReadAhead {
 void GetVariables(const Look& look, const proto::GetVariables& wanted, proto::Variables* out);
 void Evaluate(const Look& look, const proto::Evaluate& wanted, proto::Value* out);
 void ListNames(const Look& look, const proto::ListNames& wanted, proto::Names* out);
+void FindVariable(const Look& look, const proto::FindVariable& wanted, proto::FoundVariable* out);
 void ReadBytes(const Look& look, const proto::ReadBytes& wanted, ReadAhead& ahead,
                proto::Bytes* out);
 // Commands that change a run; the session asks its policy before it calls them.

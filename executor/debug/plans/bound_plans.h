@@ -34,6 +34,9 @@ struct Binding {
   // Of a data breakpoint: the slot that the op writes, and whether its bytes must change.
   uint32_t written = 0;
   bool changed = false;
+  // In imperative mode, when condition or message name values of Python: both are bound again at
+  // each visit, with the names of that moment.
+  std::shared_ptr<const proto::Breakpoint> late;
 };
 
 // A tap on one value of an instruction.

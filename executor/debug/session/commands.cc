@@ -148,6 +148,8 @@ void Run(const proto::Command& command, CommandTarget& target) {
       return AskStopped(command.write_bytes(), command, target);
     case proto::Command::kListNames:
       return AskStopped(command.list_names(), command, target);
+    case proto::Command::kFindVariable:
+      return AskStopped(command.find_variable(), command, target);
     case proto::Command::kCancel:
       target.Cancel(command.cancel().command());
       reply.mutable_done();
@@ -190,6 +192,9 @@ proto::Reply AnswerStopped(const proto::Command& command, const Look& look,
         break;
       case proto::Command::kListNames:
         ListNames(look, command.list_names(), reply.mutable_names());
+        break;
+      case proto::Command::kFindVariable:
+        FindVariable(look, command.find_variable(), reply.mutable_found());
         break;
       case proto::Command::kReadBytes:
         ReadBytes(look, command.read_bytes(), ahead, reply.mutable_bytes());

@@ -76,6 +76,12 @@ uint64_t VisitKey(const ThreadState& thread, const Activation* where, uint32_t f
   return key;
 }
 
+// Python's names at an op of imperative mode, with their values. Takes Python's lock.
+PythonNames NamesNow(const FrameView& frame) {
+  return PythonNames::RunningAt(frame.plan(), *frame.top().instruction->op, 0,
+                                PythonNames::Of::kVariablesAndValues);
+}
+
 }  // namespace
 
 void SetRunCalls(RunCallsReader read) { run_calls.store(read); }
@@ -208,13 +214,22 @@ void Session::Visit(const std::vector<Binding>& bindings, ThreadState& thread,
 // A condition that fails holds, unless the breakpoint only logs: otherwise nobody would learn that
 // it never stops.
 bool Session::Holds(const Binding& binding, const FrameView& frame, Request* request) {
+  std::shared_ptr<const Expression> condition = binding.condition;
   try {
-    return binding.condition->Test({frame, frame.top()});
+    if (binding.late) {
+      // Without it the condition has no value here, as at an op without such a name.
+      condition = nullptr;
+      const Instruction& at = *frame.top().instruction;
+      const PythonNames names = NamesNow(frame);
+      condition = Expression::Bind(binding.late->condition(), frame.plan(), frame.top().block,
+                                   at.op, &names);
+    }
+    return condition->Test({frame, frame.top()});
   } catch (const Error& error) {
     Lock lock(mutex_);
     breakpoints_.ConditionFailed(binding.breakpoint, error.what());
     SendChanges();
-    if (binding.log) return false;
+    if (binding.log || !condition) return false;
     request->message =
         Cat("the condition of breakpoint ", binding.breakpoint, " failed: ", error.what());
     return true;
@@ -227,7 +242,14 @@ void Session::Log(const Binding& binding, const ThreadState& thread, const Frame
   record.set_thread(thread.id);
   record.set_step(frame.step());
   record.set_op(frame.top().instruction->op->name());
-  binding.log->Write(frame, &record);
+  if (binding.late) {
+    const PythonNames names = NamesNow(frame);
+    LogLine::Bind(binding.late->log(), frame.plan(), frame.top().block, frame.top().instruction->op,
+                  &names)
+        ->Write(frame, &record);
+  } else {
+    binding.log->Write(frame, &record);
+  }
   logs_.Add(std::move(record));
 }
 

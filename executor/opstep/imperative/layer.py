@@ -69,6 +69,9 @@ class Layer(metaclass=_LayerType):
         self._drawn: set[str] = set()
         self._hooks: list[Callable[[Layer, tuple[Any, ...], Any], Any]] = []
         self._programs: WeakSet[Program] = WeakSet()
+        # By program: the variables' names by those of the values here. For debuggers.
+        self._program_names: dict[int, dict[str, str]] = {}
+        self._named_in: WeakSet[Program] = WeakSet()
         # Have its values changed since they were initialized?
         self._used = False
 
@@ -166,10 +169,11 @@ class Layer(metaclass=_LayerType):
 
     def __getstate__(self) -> dict[str, Any]:
         """For a copy or pickle: the programs that it has joined are not taken along."""
-        return {name: part for name, part in self.__dict__.items() if name != "_programs"}
+        own = ("_programs", "_program_names", "_named_in")
+        return {name: part for name, part in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _programs=WeakSet())
+        self.__dict__.update(state, _programs=WeakSet(), _program_names={}, _named_in=WeakSet())
 
     def __repr__(self) -> str:
         return display.layer_text(self)

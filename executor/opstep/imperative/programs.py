@@ -54,6 +54,11 @@ class Layers:
         made.taken = set(self.taken)
         return made
 
+    def tell_names(self, program: Program) -> None:
+        """A copy of a program has the layers too."""
+        for layer, part in self.parts.items():
+            tell_names(layer, program, part)
+
 
 def layers_of(program: Program) -> Layers:
     if program._layers is None:
@@ -67,7 +72,17 @@ def part_of(layer: Layer, program: Program) -> Part:
     if layer not in parts:
         parts[layer] = Part()
         layer._programs.add(program)
+        tell_names(layer, program, parts[layer])
     return parts[layer]
+
+
+def tell_names(layer: Layer, program: Program, part: Part) -> None:
+    """Keeps the part's names where a debugger finds them, for as long as there is the program."""
+    layer._named_in.add(program)
+    alive = {each._core.id for each in layer._named_in}
+    for gone in layer._program_names.keys() - alive:
+        del layer._program_names[gone]
+    layer._program_names[program._core.id] = part.names
 
 
 def values_in(program: Program) -> dict[str, Value]:

@@ -46,7 +46,7 @@ def test_commands_at_a_stop(programs: Path) -> None:
         assert "'bt full' show those that are here" in refused("nowhere *= 0")
         assert refused("next").startswith("'next' is done by the editor's own buttons")
         # A watchpoint that the client's own lists do not take away.
-        assert "no program has a variable 'nowhere'" in refused("watch nowhere")
+        assert "there is no variable 'nowhere' here" in refused("watch nowhere")
         assert "nothing is watched" in refused("unwatch")
         assert typed("watch loss").startswith("it stops when an op writes mean_0.out;")
         session.event("breakpoint", lambda body: body["reason"] == "new")

@@ -129,7 +129,10 @@ def test_a_name_that_is_also_a_slot_of_the_op(programs: Path, mode: str) -> None
         for name, python in (("out", "-2"), ("step", "98")):
             (element,) = {session.evaluate(f"{name}[0]", top, "hover")["result"]}
             assert element.split()[-1] == python, element
-        assert number(session, "out[0]", top) == "0"
+        watched = session.evaluate("out[0]", top)["result"]
+        assert watched.startswith("0  ('out' is a slot of the op here; Python's out is var("), (
+            watched
+        )
         answer = session.evaluate("out[0]", top, "repl")["result"]
         assert "'out' is a slot of the op here; Python's out is var(" in answer
         assert "'out'" not in session.evaluate("X[0]", top, "repl")["result"]
@@ -146,12 +149,136 @@ def test_hidden_names_at_the_prompt(programs: Path, mode: str) -> None:
     (value,) = (line for line in shown if line.startswith("out = "))
     assert value == "out = float32[3] [0, 0, 0]"
     notes = [line for line in shown if line.startswith("'out' is a slot of the op here")]
-    assert len(notes) == 1, shown
+    assert len(notes) == 2, shown
     locals_ = {line.split()[0]: line for line in shown if line.startswith("  ")}
     assert locals_["out"].endswith("[-2, -2, -2]")
     assert locals_["step"].endswith("[98, 98, 98]")
     (type_,) = (line for line in shown if line.startswith("out: "))
     assert type_ == "out: float32[3]"
+
+
+@pytest.mark.parametrize("mode", ["compiled", "to_graph"])
+def test_a_name_means_the_same_to_all_that_take_one(programs: Path, mode: str) -> None:
+    """At `hundred`, `x` is what `ten` made; the program has an `x` too, which is fed."""
+    script = programs / "names" / "shadowed.py"
+    fed = "x" if mode == "compiled" else ""
+    with Session() as session:
+        thread = begin(session, script, mode, "hundred", condition="X.sum() > 10")
+        top = session.top(thread)["id"]
+        place = {"name": "x", "frameId": top}
+        meant = session.request("dataBreakpointInfo", place)["dataId"]
+        assert meant != "x" and number(session, f"var('{meant}')", top) == "11"
+        assert session.evaluate("watch x", top, "repl")["result"].startswith(
+            f"it stops when an op writes {meant};"
+        )
+        assert session.request("dataBreakpointInfo", {"name": "X", "frameId": top})["dataId"] == (
+            meant
+        )
+        refused_name = session.request("dataBreakpointInfo", {"name": "z", "frameId": top})
+        assert refused_name["dataId"] is None
+        assert "there is no variable 'z' here" in refused_name["description"]
+        caller = frame_at(session, thread, line_of(script, "call"))
+        outer = session.request("dataBreakpointInfo", {"name": "x", "frameId": caller})["dataId"]
+        assert outer != meant and number(session, f"var('{outer}')", caller) == "1"
+        if fed:
+            own = session.request("dataBreakpointInfo", {"name": "var('x')", "frameId": top})
+            assert own["dataId"] == fed
+    typed = [
+        f"break {line_of(script, 'hundred')} if X.sum() > 10",
+        "run",
+        *(f"{word} x" for word in ("watch", "producers", "consumers", "inspect")),
+        "back",
+        "graph x",
+        "break var:x",
+        "watch z",
+        "up",
+        "watch x",
+        "watch var('x')",
+        "info watchpoints",
+        "kill",
+    ]
+    shown = prompt(script, mode, typed)
+    assert shown.count(f"x is {meant}\n") == 6, shown
+    assert "error: there is no variable 'z' here" in shown
+    watched = [line.split()[-1] for line in shown.splitlines() if "write of" in line][-4:]
+    assert watched == [meant, meant, outer, "x"], shown
+    made = next(line for line in shown.splitlines() if line.startswith("looking at op"))
+    assert made.endswith(f"shadowed.py:{line_of(script, 'ten')}"), made
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_face_hides_pythons_name_in_silence(programs: Path, mode: str) -> None:
+    """`out` is the op's slot, and not written yet; Python's `out` is what the line reads."""
+    script = programs / "names" / "hidden_names.py"
+    note = "'out' is a slot of the op here; Python's out is var("
+    with Session() as session:
+        session.start(script, mode, lines={str(script): [{"line": line_of(script, "relu")}]})
+        thread = session.stopped("breakpoint")["threadId"]
+        top = session.top(thread)["id"]
+        for context in ("watch", "repl", "variables"):
+            asked = {"expression": "out", "frameId": top, "context": context}
+            said = str(session.fails("evaluate", asked))
+            assert "not been written yet" in said and note in said
+        assert "-2, -2, -2" in session.evaluate("out", top, "hover")["result"]
+        assert note in session.evaluate("out.shape", top)["result"]
+        rows = list(session.variables(session.scopes(top)["Outputs"]))
+        rows += session.variables(session.scopes(top)["Block"])
+        assert sum("Python's out" in row for row in rows) == 1, rows
+        assert sum(row.startswith("out (") for row in rows) in (1, 2), rows
+        assert len(rows) == len(set(rows))
+    shown = prompt(
+        script,
+        mode,
+        [
+            f"break {line_of(script, 'relu')} if out.sum() == 0",
+            f"break {line_of(script, 'relu')} hits 9 log {{out.sum()}}",
+            "run",
+            "info breakpoints",
+            "whatis out",
+            "summary out",
+            "set out[0] = out[1]",
+            "display out",
+            "kill",
+        ],
+    )
+    told = "'out' is the op's output here, not the variable of that name in Python"
+    assert f"breakpoint 1 at hidden_names.py:{line_of(script, 'relu')}" in shown
+    table = shown[shown.index("num ") :]
+    assert table.count(told) == 2, shown
+    assert table.count(note) == 4, shown
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_conditions_and_messages_know_the_functions_names(programs: Path, mode: str) -> None:
+    """`x` is not what the op reads in imperative mode, and changes from call to call."""
+    script = programs / "names" / "condition_names.py"
+    line = line_of(script, "relu")
+    with Session() as session:
+        points = [{"line": line, "condition": "x.sum() > 3", "logMessage": "x {x.sum()}"}]
+        session.start(script, mode, lines={str(script): points})
+        assert session.ends() == 0
+        shown = [m["body"]["output"] for m in session.history if m.get("event") == "output"]
+        lines = [each for each in "".join(shown).splitlines() if each.startswith("x ")]
+        assert lines == ["x 4", "x 8"], shown
+    shown_text = prompt(script, mode, [f"break {line} if x.sum() > 3", "run", "print x", "kill"])
+    assert "x = float32[2] [2, 2]" in shown_text, shown_text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_attributes_of_layers_from_the_library(programs: Path, mode: str) -> None:
+    """Their parameters are made in their first call, by functions of opstep."""
+    script = programs / "names" / "library_layers.py"
+    names = ("self.fc.w", "self.steps[0].w", "self.steps[1].b", "self.more[0].w", "net.fc.w")
+    shapes = ("[2, 3]", "[3, 3]", "[4]", "[4, 2]", "[2, 3]")
+    with Session() as session:
+        thread = begin(session, script, mode, "tanh")
+        top = session.top(thread)["id"]
+        for name, shape in zip(names, shapes, strict=True):
+            assert session.evaluate(f"{name}.shape", top)["result"] == shape
+            assert shape in session.evaluate(name, top)["result"]
+        assert "there is no variable" in refused(session, "self.steps[2].w", top)
+    shown = prompt(script, mode, [f"break {line_of(script, 'tanh')}", "run", "info locals", "kill"])
+    assert "self.more[0].w" in shown and "_opstep" not in shown, shown
 
 
 def prompt(script: Path, mode: str, typed: list[str]) -> str:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from opstep_server import expr
+from opstep_server import expr, inspection
+from opstep_server.cli.commands import focus
 from opstep_server.cli.output import descriptions
 from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import (
@@ -27,29 +28,31 @@ from opstep_server.notebook_cells import is_cell
 # The most folders that are searched for a file.
 _FOLDERS = 1000
 _CLAUSES = ("if", "hits", "log")
+# A part of a variable, or an assignment.
+_PART = re.compile(r"[^\[\](),=]+[\[(,=].*")
 
 
-def parse(session: TerminalSession, args: str, usage: str) -> BreakpointSpec:
+async def parse(session: TerminalSession, args: str, usage: str) -> BreakpointSpec:
     """`WHERE [grad] [if CONDITION] [hits HITS] [log MESSAGE]`."""
     place, rest = _first_word(args)
     _check_place(place, usage)
     tail = _tail(place, rest)
     if place.startswith("var:"):
-        spec = variable(place[4:], tail.changed)
+        spec = await _variable(session, place[4:], tail.changed)
     else:
-        spec = _where(session, place, tail.gradients)
+        spec = await _where(session, place, tail.gradients)
     if tail.gradients and not isinstance(spec.where, PatternWhere | SourceWhere):
         raise DebuggerError(
             f"'grad' goes with a line or a name of ops, not with '{place}': leave it out"
         )
     if tail.changed and not isinstance(spec.where, DataWhere):
         raise DebuggerError(f"'changed' goes with a variable: write 'watch {place} changed'")
-    if tail.changed:
-        spec.where = variable(place.removeprefix("var:"), True).where
+    if isinstance(spec.where, DataWhere):
+        spec.where = DataWhere(spec.where.variable, tail.changed)
     return tail.complete(spec)
 
 
-def parse_watch(session: TerminalSession, args: str, usage: str) -> BreakpointSpec:
+async def parse_watch(session: TerminalSession, args: str, usage: str) -> BreakpointSpec:
     """`VARIABLE [changed] [if CONDITION] [hits HITS] [log MESSAGE]`."""
     place, rest = _first_word(args)
     _check_place(place, usage)
@@ -61,9 +64,20 @@ def parse_watch(session: TerminalSession, args: str, usage: str) -> BreakpointSp
     if tail.gradients:
         raise DebuggerError(f"a gradient is a variable of its own: write 'watch {place}@grad'")
     name = place.removeprefix("var:")
-    if name not in session.names.variables and _is_op(session, name):
+    is_op = name not in session.names.variables and _is_op(session, name)
+    try:
+        spec = (
+            None
+            if is_op and session.stopped is None
+            else await _variable(session, name, tail.changed)
+        )
+    except DebuggerError:
+        if not is_op:
+            raise
+        spec = None
+    if spec is None:
         raise DebuggerError(f"'{name}' is an op, not a variable: write 'break {name}'")
-    return tail.complete(variable(name, tail.changed))
+    return tail.complete(spec)
 
 
 def _check_place(place: str, usage: str) -> None:
@@ -73,9 +87,14 @@ def _check_place(place: str, usage: str) -> None:
         raise DebuggerError(f"write '{usage}'")
 
 
-def variable(name: str, changed: bool) -> BreakpointSpec:
+async def _variable(session: TerminalSession, name: str, changed: bool) -> BreakpointSpec:
+    """At a stop by the names of expressions; `var("x")` and other times by its own name."""
     if not name:
         raise DebuggerError("there is no name after 'var:': write var:fc_0.w")
+    if own := inspection.own_name(name):
+        return BreakpointSpec(DataWhere(own, changed))
+    if session.stopped is not None and not _PART.fullmatch(name):
+        return BreakpointSpec(DataWhere((await focus.variable(session, name)).variable, changed))
     if whole := re.match(r"([^\[\](),=]+)[\[(,=]", name):
         raise DebuggerError(
             f"'{name}' is not a variable name: 'watch {whole[1]}' takes all of it, and a condition "
@@ -152,7 +171,7 @@ def _first_word(text: str) -> tuple[str, str]:
 # ---- the place -----------------------------------------------------------------------------------
 
 
-def _where(session: TerminalSession, text: str, gradients: bool) -> BreakpointSpec:
+async def _where(session: TerminalSession, text: str, gradients: bool) -> BreakpointSpec:
     if text.startswith("#"):
         return BreakpointSpec(_op(session, text))
     if text.isdecimal() and session.target.module:
@@ -176,7 +195,7 @@ def _where(session: TerminalSession, text: str, gradients: bool) -> BreakpointSp
     if text.endswith(".py"):
         raise DebuggerError(f"'{text}' is a file: write one of its lines too, {text}:12")
     if text in session.names.variables and not gradients and not _is_op(session, text):
-        return variable(text, False)
+        return await _variable(session, text, False)
     return BreakpointSpec(PatternWhere(f"grad:{text}" if gradients else text))
 
 

@@ -28,7 +28,7 @@ async def _add(session: TerminalSession, args: str, word: str, temporary: bool) 
         spec = _here(session)
     else:
         usage = f"{word} WHERE [grad] {_TAIL}', see 'help {word}"
-        spec = breakpoint_arguments.parse(session, args, usage)
+        spec = await breakpoint_arguments.parse(session, args, usage)
     spec.temporary = temporary
     if temporary and spec.log_message:
         raise DebuggerError(
@@ -49,7 +49,9 @@ def _here(session: TerminalSession) -> BreakpointSpec:
 
 
 async def watch(session: TerminalSession, args: str) -> None:
-    spec = breakpoint_arguments.parse_watch(session, args, f"watch VARIABLE [changed] {_TAIL}")
+    spec = await breakpoint_arguments.parse_watch(
+        session, args, f"watch VARIABLE [changed] {_TAIL}"
+    )
     session.show_breakpoint(await session.debugger.add_breakpoint(spec))
 
 
@@ -73,7 +75,7 @@ async def clear(session: TerminalSession, args: str) -> None:
     if not args or args == "all" or re.match(r"\d+(?!\S*:)|\$", args):
         await delete(session, args)
         return
-    spec = breakpoint_arguments.parse(session, args, "clear [NUMBER… | WHERE]")
+    spec = await breakpoint_arguments.parse(session, args, "clear [NUMBER… | WHERE]")
     place = descriptions.where(spec)
     states = session.debugger.breakpoints
     ids = [state.id for state in states if descriptions.where(state.spec) == place]
@@ -318,6 +320,7 @@ COMMANDS = (
         "watch", (), f"watch VARIABLE [changed] {_TAIL}",
         "stop after every op that writes a variable",
         "In any program and block; the stop says what was there before and what is now.\n"
+        "At a stop VARIABLE is a name as in expressions, and var(\"x\") the program's own x.\n"
         "With 'changed', only when its bytes became others.",
         watch, ("variable", "clause"),
     ),

@@ -55,8 +55,10 @@ async def _type(session: TerminalSession, text: str) -> str:
 
 
 async def _variable(session: TerminalSession, name: str) -> str:
-    """The program's name for a name from Python or from the op."""
-    names = await session.debugger.names(session.thread.id, focus.frame(session))
+    """The program's name for a name from Python."""
+    names = await session.debugger.names(
+        session.thread.id, focus.frame(session), focus.walked(session)
+    )
     return next(
         (each.variable for each in names.python if each.name == name and not each.hidden), ""
     )

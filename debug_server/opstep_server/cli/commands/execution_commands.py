@@ -89,7 +89,7 @@ async def advance(session: TerminalSession, args: str) -> None:
 
 async def _go_to(session: TerminalSession, args: str, word: str, mode: ResumeMode) -> None:
     session.stop  # noqa: B018  # Raises when nothing is stopped.
-    spec = breakpoint_arguments.parse(session, args, f"{word} WHERE [grad] [if CONDITION]")
+    spec = await breakpoint_arguments.parse(session, args, f"{word} WHERE [grad] [if CONDITION]")
     if spec.log_message:
         raise DebuggerError(f"'{word}' ends with a stop: 'break {args}' sets a log point")
     try:

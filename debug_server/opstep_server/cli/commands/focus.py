@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opstep_server import expr, tensor_parts
+from opstep_server import tensor_parts
 from opstep_server.cli.output import descriptions
 from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError
-from opstep_server.functions import hidden_name_note
+from opstep_server.inspection import Meant, own_name
 from opstep_server.wire import debug_pb2 as pb
 
 # Elements that a command lets the executor process at once.
@@ -44,23 +44,48 @@ def listing_line(session: TerminalSession) -> int:
 async def evaluate(
     session: TerminalSession, text: str | pb.Expr, max_elements: int = 0
 ) -> pb.Value:
+    """The value. Notes on its names wait in `session.notes` until the command has ended."""
     try:
-        return await session.debugger.evaluate(
+        value = await session.debugger.evaluate(
             session.thread.id, frame(session), text, max_elements=max_elements, op=walked(session)
         )
     except DebuggerError as error:
-        if str(error).startswith("there is no variable"):
-            join = " " if str(error).endswith("?") else "; " if ":" in str(error) else ": "
-            raise DebuggerError(f"{error}{join}{_SEE}") from error
-        raise
+        raise _with_hint(error) from error
+    await note(session, text)
+    return value
 
 
-async def hidden_notes(session: TerminalSession, text: str) -> list[str]:
-    """One sentence for each name that means another variable in Python than in the expression."""
-    hidden = await session.debugger.hidden_names(
-        session.thread.id, frame(session), expr.parse(text), walked(session)
+def _with_hint(error: DebuggerError) -> DebuggerError:
+    if not str(error).startswith("there is no variable"):
+        return error
+    join = " " if str(error).endswith("?") else "; " if ":" in str(error) else ": "
+    return DebuggerError(f"{error}{join}{_SEE}")
+
+
+async def variable(session: TerminalSession, text: str) -> Meant:
+    """The variable that a name means in what is in view; says so if that is another name."""
+    try:
+        meant = await session.debugger.variable_of(
+            session.thread.id, frame(session), text, walked(session)
+        )
+    except DebuggerError as error:
+        raise _with_hint(error) from error
+    typed = own_name(text) or text
+    if meant.program is not None:
+        session.screen.line(f"{typed} is a variable of {meant.program.event.name}")
+    elif meant.variable != typed:
+        session.screen.line(f"{typed} is {meant.variable}")
+    if text.isidentifier():
+        await note(session, text)
+    return meant
+
+
+async def note(session: TerminalSession, text: str | pb.Expr) -> None:
+    """Keeps a sentence for each name that means another variable in Python than in the text."""
+    notes = await session.debugger.hidden_notes(
+        session.thread.id, frame(session), text, walked(session)
     )
-    return [hidden_name_note(each.name, each.variable or each.name) for each in hidden]
+    session.notes.update(dict.fromkeys(notes))
 
 
 async def first_position(

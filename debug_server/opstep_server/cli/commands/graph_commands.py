@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from opstep_server import expr
+from opstep_server import expr, inspection
 from opstep_server.cli.commands import focus
 from opstep_server.cli.commands.command import Command
 from opstep_server.cli.commands.dataflow_text import DataflowText
@@ -17,7 +16,6 @@ from opstep_server.wire import debug_pb2 as pb
 _DEEPEST = 8
 # The most lines of either half of a drawing.
 _MOST_LINES = 40
-_SLOT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>\d+)\])?")
 
 
 async def producers(session: TerminalSession, args: str) -> None:
@@ -40,43 +38,20 @@ async def consumers(session: TerminalSession, args: str) -> None:
 async def _named(session: TerminalSession, args: str, command: str) -> tuple[DataflowText, str]:
     if not args:
         raise DebuggerError(f"write '{command} VARIABLE', such as '{command} X'")
-    flow, name = await variable(session, args)
-    if name != args:
-        session.screen.line(f"{args} is {name}")
-    return flow, name
+    return await variable(session, args)
 
 
 async def variable(session: TerminalSession, text: str) -> tuple[DataflowText, str]:
-    """A variable by its name, by a slot of the op in view, or by its name in Python."""
-    flow = await _flow(session, session.program())
-    if flow.has(text):
-        return flow, text
-    if session.stopped is not None and (name := await _in_view(session, flow, text)):
-        return flow, name
-    for program in session.debugger.programs:
-        other = await _flow(session, program)
-        if other.has(text):
-            return other, text
-    known = session.names.variables | await _python_names(session)
-    raise DebuggerError(f"there is no variable '{text}'{_nearest(text, known)}")
-
-
-async def _in_view(session: TerminalSession, flow: DataflowText, text: str) -> str:
-    """The variable with that name in the op in view or in Python code; "" for none."""
-    match = _SLOT.fullmatch(text)
-    seen = session.stop[1].frames[session.frame]
-    if match is not None and (session.walked or seen.HasField("op")):
-        op = flow.op(focus.op(session).id)
-        given = [each.variable for each in op.inputs if each.slot == match["name"]]
-        if int(match["index"] or 0) < len(given):
-            return given[int(match["index"] or 0)]
-        for made in (await focus.variables(session, pb.SCOPE_OUTPUTS)).variables:
-            if made.name == text:
-                return made.variable
-    names = await session.debugger.names(
-        session.thread.id, focus.frame(session), focus.walked(session)
-    )
-    return next((each.variable for each in names.python if each.name == text), "")
+    """A variable: at a stop by the names of expressions, otherwise by its own name."""
+    if session.stopped is not None:
+        meant = await focus.variable(session, text)
+        return await _flow(session, meant.program or session.program()), meant.variable
+    name = inspection.own_name(text) or text
+    for program in (session.program(), *session.debugger.programs):
+        flow = await _flow(session, program)
+        if flow.has(name):
+            return flow, name
+    raise DebuggerError(f"there is no variable '{name}'{_nearest(name, session.names.variables)}")
 
 
 async def _python_names(session: TerminalSession) -> set[str]:
@@ -99,7 +74,9 @@ async def find(session: TerminalSession, text: str) -> pb.OpInfo:
         return named[0]
     try:
         flow, name = await variable(session, text)
-    except DebuggerError:
+    except DebuggerError as error:
+        if not str(error).startswith("there is no variable"):
+            raise
         names = session.names
         near = _nearest(text, names.ops | names.variables | await _python_names(session))
         raise DebuggerError(f"there is no op or variable '{text}'{near}") from None
@@ -261,7 +238,7 @@ COMMANDS = (
     Command(
         "producers", (), "producers VARIABLE",
         "show the ops that write a variable",
-        "VARIABLE is its name, a slot of the op in view (X), or what Python calls it.",
+        "At a stop VARIABLE is a name as in expressions, and var(\"x\") the program's own x.",
         producers, "expression",
     ),
     Command(

@@ -11,7 +11,6 @@ from opstep_server.cli.commands import focus, layout_commands
 from opstep_server.cli.commands.command import Command
 from opstep_server.cli.output import array_text
 from opstep_server.cli.output.array_text import FORMATS, Format
-from opstep_server.cli.output.styled_text import FAINT
 from opstep_server.cli.sessions.displays import Display
 from opstep_server.cli.sessions.terminal_session import TerminalSession
 from opstep_server.debugger import DebuggerError
@@ -47,8 +46,7 @@ async def print_(session: TerminalSession, args: str) -> None:
             continue
         for line in lines:
             session.screen.line(line)
-        for note in await focus.hidden_notes(session, part):
-            session.screen.line(note, FAINT)
+        session.show_notes()
     if problem is not None:
         raise problem
 
@@ -233,6 +231,7 @@ async def set_(session: TerminalSession, args: str) -> None:
     if parts is None:
         raise DebuggerError("write 'set VARIABLE = EXPRESSION', or a part: 'set w[0, :5] = 0'")
     target, value = parts
+    await focus.note(session, value)
     before = await focus.evaluate(session, target, max_elements=values.SMALL)
     after = await session.debugger.assign(
         session.thread.id, focus.frame(session), target, value, op=focus.walked(session)

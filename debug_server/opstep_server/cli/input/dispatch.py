@@ -29,7 +29,7 @@ async def run(session: TerminalSession, text: str) -> tuple[Command, str] | None
 async def do(session: TerminalSession, command: Command, args: str) -> None:
     """Runs the command, and then the commands of the breakpoints where it stopped."""
     waits = session.waits
-    await command.handler(session, args)
+    await _handle(session, command, args)
     while session.waits != waits and session.stopped is not None:
         waits = session.waits
         if session.stopped.reason != pb.STOP_BREAKPOINT or session.interrupted:
@@ -37,9 +37,15 @@ async def do(session: TerminalSession, command: Command, args: str) -> None:
         for line in session.macros.at(session.stopped):
             if line != "silent":
                 command, args = await meaning(session, line)
-                await command.handler(session, args)
+                await _handle(session, command, args)
             if session.waits != waits or session.quitting:
                 break
+
+
+async def _handle(session: TerminalSession, command: Command, args: str) -> None:
+    session.notes.clear()
+    await command.handler(session, args)
+    session.show_notes()
 
 
 async def meaning(session: TerminalSession, text: str) -> tuple[Command, str]:

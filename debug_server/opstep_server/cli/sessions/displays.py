@@ -53,5 +53,5 @@ class Displays:
                 lines.append(f"{display.number}: {display.text} = ({why})")
                 continue
             display.told = ""
-            lines += [f"{display.number}: {first}", *others]
+            lines += [f"{display.number}: {first}", *others, *session.take_notes()]
         return lines

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opstep_server.cli.app import exit_codes
 from opstep_server.cli.output import descriptions
 from opstep_server.cli.output.screen import Screen
+from opstep_server.cli.output.styled_text import FAINT
 from opstep_server.cli.sessions.breakpoint_notices import BreakpointNotices
 from opstep_server.cli.sessions.displays import Displays
 from opstep_server.cli.sessions.fault_settings import FaultSettings
@@ -83,6 +84,8 @@ class TerminalSession(SessionView):
         self.last_logs: dict[int, str] = {}
         self.dropped_logs = 0
         self.displays = Displays()
+        # On names in what was evaluated, as keys in their order; shown when the command has ended.
+        self.notes: dict[str, None] = {}
         self.macros = Macros()
         # The lines that 'list' showed last.
         self.listed: Listed | None = None
@@ -116,6 +119,14 @@ class TerminalSession(SessionView):
         # The number of programs whose names are being fetched.
         self._learning = 0
         self._unsubscribe = debugger.subscribe(self._take)
+
+    def show_notes(self) -> None:
+        for note in self.take_notes():
+            self.screen.line(note, FAINT)
+
+    def take_notes(self) -> list[str]:
+        notes, self.notes = list(self.notes), {}
+        return notes
 
     # ---- running ---------------------------------------------------------------------------------
 

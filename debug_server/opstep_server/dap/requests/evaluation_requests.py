@@ -15,7 +15,6 @@ from opstep_server.dap.requests.inspection_requests import wants_hex
 from opstep_server.dap.stops import ScopeRef, Stop, TensorRef
 from opstep_server.dap.variables import element_expr, indexable
 from opstep_server.debugger import DebuggerError
-from opstep_server.functions import hidden_name_note
 from opstep_server.wire import debug_pb2 as pb
 
 if TYPE_CHECKING:
@@ -78,18 +77,13 @@ class EvaluationRequests:
         if context == "repl" and (parts := assignment.assignment(change)) is not None:
             return _result(await self._assign(ref.stop, frame, *parts, hex))
         parsed = expr.parse(text)
+        debugger, thread = self._session.debugger, ref.stop.thread.id
         note = ""
-        if context in ("hover", "repl"):
-            for each in await self._session.debugger.hidden_names(
-                ref.stop.thread.id, frame, parsed
-            ):
-                variable = each.variable or each.name
-                if context == "hover":
-                    # The mouse is on a line of Python: the name has its meaning in Python.
-                    expr.replace(parsed, each.name, expr.variable(variable))
-                    text = text.replace(each.name, f'var("{variable}")', 1)
-                else:
-                    note += f"\n{hidden_name_note(each.name, variable)}"
+        if context == "hover":
+            text = await self._as_in_source(thread, frame, text, parsed)
+        elif context != "clipboard":
+            notes = await debugger.hidden_notes(thread, frame, parsed)
+            note = "".join(f"\n{each}" if context == "repl" else f"  ({each})" for each in notes)
         if context == "hover":
             brief = await self._too_large_to_hover(ref.stop, frame, parsed)
             if brief:
@@ -109,6 +103,20 @@ class EvaluationRequests:
         result = _result(shown)
         result["result"] += note
         return result
+
+    async def _as_in_source(self, thread: int, frame: int, text: str, parsed: pb.Expr) -> str:
+        """The mouse is on a line of Python: names have their meaning in Python."""
+        debugger = self._session.debugger
+        for each in await debugger.hidden_names(thread, frame, parsed):
+            variable = each.variable or each.name
+            expr.replace(parsed, each.name, expr.variable(variable))
+            text = text.replace(each.name, f'var("{variable}")', 1)
+        for name in await debugger.slots_only(thread, frame, parsed):
+            raise RequestError(
+                f"Python's {name} holds no variable of this program here; the op has a slot of "
+                "that name, which the console shows"
+            )
+        return text
 
     async def _too_large_to_hover(self, stop: Stop, frame: int, parsed: pb.Expr) -> str:
         """The text shown instead of a value that would take time."""

@@ -12,6 +12,8 @@ from opstep_server.dap.protocol.request_rules import Run, When, request
 from opstep_server.dap.stack_view import StackView
 from opstep_server.dap.stops import Child, FrameRef, ScopeRef, TensorRef
 from opstep_server.dap.variables import slice_expr, taken_names
+from opstep_server.debugger import DebuggerError
+from opstep_server.inspection import own_name
 from opstep_server.wire import debug_pb2 as pb, program_pb2
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 # The most elements of a tensor in one response; clients with paging ask for far fewer. Also the
 # number of a scope's variables that are read at a time.
 MAX_CHILDREN = 1000
-# How many names an error lists.
-MAX_NAMED = 8
 # More than any scope has.
 MAX_ROWS = 1 << 31
 
@@ -113,30 +113,17 @@ class InspectionRequests:
                 return child.variable
             raise RequestError("only whole variables can be watched")
         parsed = expr.parse(name)
-        if parsed.WhichOneof("node") == "call" and parsed.call.function == "var":
-            return await self._known(parsed.call.args[0].s, frame)
-        found = expr.names(parsed)
-        if parsed.WhichOneof("node") not in ("name", "attribute") or len(found) != 1:
+        own = own_name(name)
+        if not own and parsed.WhichOneof("node") not in ("name", "attribute", "index"):
             raise RequestError("only whole variables can be watched")
-        (variable,) = found
-        at_a_stop = frame is not None or self._session.stops
-        if at_a_stop and (in_slot := await self._in_slot(variable, frame)):
-            return in_slot
-        return await self._known(variable, frame)
-
-    async def _known(self, name: str, handle: int | None) -> str:
-        """The variable with that name in the program or in Python; before there is any program,
-        every name may become a variable."""
-        debugger, some = self._session.debugger, list[str]()
-        if handle is not None or self._session.stops:
-            ref, index = self.frame(handle)
-            names = await debugger.names(ref.stop.thread.id, index)
-            python = {each.name: each.variable for each in names.python}
-            if name in names.variables:
-                return name
-            if name in python:
-                return python[name]
-            some = [*python, *names.variables]
+        debugger = self._session.debugger
+        if frame is not None or self._session.stops:
+            seen, index = self.frame(frame)
+            try:
+                return (await debugger.variable_of(seen.stop.thread.id, index, name)).variable
+            except DebuggerError as error:
+                raise RequestError(str(error)) from error
+        name = own or name
         for program in debugger.programs:
             for op in await debugger.ops(program):
                 if name in (each.variable for each in op.inputs):
@@ -144,20 +131,8 @@ class InspectionRequests:
                 if name in (each.name for each in op.outputs):
                     return name
         if not debugger.programs:
-            return name
-        there = f": there are {', '.join(some[:MAX_NAMED])}" if some else ""
-        more = ", ..." if len(some) > MAX_NAMED else ""
-        raise RequestError(f"no program has a variable '{name}'{there}{more}")
-
-    async def _in_slot(self, name: str, handle: int | None) -> str:
-        """The variable in the op's slot with that name."""
-        ref, index = self.frame(handle)
-        for scope in (pb.SCOPE_INPUTS, pb.SCOPE_OUTPUTS):
-            page = await self._session.debugger.variables(ref.stop.thread.id, index, scope)
-            for entry in page.variables:
-                if entry.name == name:
-                    return entry.variable
-        return ""
+            return name  # Every name may become a variable.
+        raise RequestError(f"no program has a variable '{name}'")
 
     # ---- children --------------------------------------------------------------------------------
 
@@ -175,11 +150,19 @@ class InspectionRequests:
                 min(count - len(found), MAX_CHILDREN),
             )
             taken = await self._taken(ref, page)
+            python = await self._in_python(ref)
             show = self._session.variables.named
-            found += [show(ref, entry, hex, taken) for entry in page.variables]
+            found += [show(ref, entry, hex, taken, python) for entry in page.variables]
             if not page.variables or start + len(found) >= page.total:
                 break
         return found
+
+    async def _in_python(self, ref: ScopeRef) -> dict[str, str]:
+        """By variable: Python's name for it, when that means something else in expressions."""
+        if ref.scope != pb.SCOPE_BLOCK:
+            return {}
+        hidden = await self._session.debugger.all_hidden(ref.stop.thread.id, ref.frame)
+        return {each.variable or each.name: each.name for each in hidden}
 
     async def _taken(self, ref: ScopeRef, page: pb.Variables) -> frozenset[str]:
         """The taken names; read only when a row may have a Python name, mostly a feed."""

@@ -64,18 +64,10 @@ class Looker : public FrameNames {
   std::map<uint32_t, HeldNames> Take() const {
     std::map<uint32_t, HeldNames> names;
     for (const Found& found : found_) {
-      std::string text;
-      for (size_t i = 0; i < found.depth; ++i) {
-        const char* part = PyUnicode_AsUTF8(found.parts[i]);
-        const char* variable = part ? PyUnicode_AsUTF8(found.variable) : nullptr;
-        if (!variable) {
-          PyErr_Clear();  // A name that nobody can type.
-          text.clear();
-          break;
-        }
-        text += (i ? "." : "") + std::string(part);
-      }
-      if (!text.empty()) names[found.program].emplace(text, PyUnicode_AsUTF8(found.variable));
+      const char* variable = PyUnicode_AsUTF8(found.variable);
+      if (!variable) PyErr_Clear();
+      const std::string text = variable ? NameOf(found.parts, found.depth) : "";
+      if (!text.empty()) names[found.program].emplace(text, variable);
     }
     for (const std::string& word : others_) names[program_].emplace(word, "");
     return names;
@@ -94,6 +86,8 @@ class Looker : public FrameNames {
     const VariableParts is = PartsOf(variable);
     if (is.name) Add(is.name, is.program);
   }
+  void OnNamed(PyObject* variable, uint32_t program) override { Add(variable, program); }
+  bool Wants(uint32_t program) const override { return program == program_; }
   void OnValue(PyObject* value) override {
     if (!layer_values_) return;
     PyObject* name = PyDict_GetItemWithError(layer_values_, value);

@@ -54,6 +54,11 @@ py::object DictOf(PyFrameObject* frame) {
   return PyDict_Check(found.ptr()) || !PyMapping_Check(found.ptr()) ? found : py::dict(found);
 }
 
+bool IsOfConvertedCode(PyObject* name) {
+  static PyObject* const prefix = PyUnicode_InternFromString("_opstep");
+  return PyUnicode_Tailmatch(name, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
+}
+
 PyObject* At(PyObject* object, Py_ssize_t offset) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
@@ -71,15 +76,15 @@ bool FrameNames::IsVariable(PyObject* value) { return IsA(value, Known().variabl
 
 bool FrameNames::IsTensor(PyObject* value) { return IsValue(value) || IsVariable(value); }
 
-std::string FrameNames::Name() const {
+std::string FrameNames::NameOf(const std::array<PyObject*, kMostParts>& parts, size_t depth) {
   std::string name;
-  for (size_t i = 0; i < depth_; ++i) {
-    const char* text = PyUnicode_AsUTF8(parts_[i]);
+  for (size_t i = 0; i < depth; ++i) {
+    const char* text = PyUnicode_AsUTF8(parts[i]);
     if (!text) {
-      PyErr_Clear();  // A name that nobody can type.
+      PyErr_Clear();
       return "";
     }
-    name += (i ? "." : "") + std::string(text);
+    name += (i && *text != '[' ? "." : "") + std::string(text);
   }
   return name;
 }
@@ -137,6 +142,8 @@ void FrameNames::Look(PyObject* name, PyObject* value) {
   // Classes that Python code made: variables, values, layers and the user's own.
   if (!PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE)) return;
   if (depth_ == kMostParts || !PyUnicode_Check(name) || !PyUnicode_IsIdentifier(name)) return;
+  // A name of converted code, which nobody wrote.
+  if (depth_ == 0 && IsOfConvertedCode(name)) return;
   parts_[depth_++] = name;
   if (IsValue(value)) {
     OnValue(value);
@@ -160,14 +167,65 @@ void FrameNames::Attributes(PyObject* object, bool is_layer) {
   }
   around_.push_back(object);
   saw_shared_ = true;
-  if (PyObject* kept = is_layer ? PyDict_GetItemString(attributes, "_values") : nullptr) {
+  if (is_layer) ValuesOfLayer(attributes);
+  All(attributes);
+  around_.pop_back();
+  Py_DECREF(attributes);
+}
+
+void FrameNames::ValuesOfLayer(PyObject* attributes) {
+  static PyObject* const values = PyUnicode_InternFromString("_values");
+  static PyObject* const names = PyUnicode_InternFromString("_program_names");
+  static PyObject* const layers = PyUnicode_InternFromString("_layers");
+  if (PyObject* kept = PyDict_GetItemWithError(attributes, values)) {
     kept_by_layer_ = true;
     All(kept);
     kept_by_layer_ = false;
   }
-  All(attributes);
-  around_.pop_back();
-  Py_DECREF(attributes);
+  if (PyObject* named = PyDict_GetItemWithError(attributes, names)) NamesInPrograms(named);
+  if (PyObject* inner = PyDict_GetItemWithError(attributes, layers)) Items(inner);
+  if (PyErr_Occurred()) PyErr_Clear();
+}
+
+// By program id: the variables' names by the layer's own.
+void FrameNames::NamesInPrograms(PyObject* names) {
+  if (!PyDict_Check(names)) return;
+  PyObject *id = nullptr, *variables = nullptr;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(names, &at, &id, &variables)) {
+    if (!PyLong_Check(id) || !PyDict_Check(variables)) continue;
+    const auto program = static_cast<uint32_t>(PyLong_AsUnsignedLong(id));
+    if (!Wants(program)) continue;
+    PyObject *key = nullptr, *variable = nullptr;
+    Py_ssize_t in = 0;
+    while (left_ > 0 && depth_ < kMostParts && PyDict_Next(variables, &in, &key, &variable)) {
+      --left_;
+      if (!PyUnicode_Check(key) || !PyUnicode_IsIdentifier(key) || !PyUnicode_Check(variable))
+        continue;
+      parts_[depth_++] = key;
+      OnNamed(variable, program);
+      --depth_;
+    }
+  }
+}
+
+// The layers of a LayerList: self.blocks[0]. Those of other layers are attributes.
+void FrameNames::Items(PyObject* layers) {
+  if (!PyDict_Check(layers)) return;
+  PyObject *key = nullptr, *layer = nullptr;
+  Py_ssize_t at = 0;
+  while (left_ > 0 && depth_ < kMostParts && PyDict_Next(layers, &at, &key, &layer)) {
+    const char* text = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
+    if (!text || *text < '0' || *text > '9' || !IsA(layer, Known().layer)) return;
+    --left_;
+    // Kept: few numbers are ever used, and names are compared by these objects.
+    const py::str index = "[" + std::string(text) + "]";
+    PyObject* name = index.inc_ref().ptr();
+    PyUnicode_InternInPlace(&name);
+    parts_[depth_++] = name;
+    Attributes(layer, true);
+    --depth_;
+  }
 }
 
 void BindFrameNames(py::module_& m) {

@@ -31,8 +31,15 @@ class FrameNames {
   static bool IsTensor(PyObject* value);
 
  protected:
+  static constexpr size_t kMostParts = 16;
   virtual void OnVariable(PyObject* variable) = 0;
   virtual void OnValue(PyObject* value) = 0;
+  // A value of a layer that is called in a program: the variable's name there.
+  virtual void OnNamed(PyObject* variable, uint32_t program) = 0;
+  virtual bool Wants(uint32_t program) const {
+    (void)program;
+    return true;
+  }
   // The value of a module's or a class's name. May be called more than once.
   virtual void OnNames(PyObject* names) { (void)names; }
   // A function's local name and its value; null when it has none.
@@ -40,9 +47,10 @@ class FrameNames {
     (void)name;
     (void)value;
   }
-  // "self.hidden.w", the current path.
-  std::string Name() const;
-  static constexpr size_t kMostParts = 16;
+  // "self.blocks[0].w", the current path.
+  std::string Name() const { return NameOf(parts_, depth_); }
+  // Empty for a name that nobody can type.
+  static std::string NameOf(const std::array<PyObject*, kMostParts>& parts, size_t depth);
   const std::array<PyObject*, kMostParts>& parts() const { return parts_; }
   size_t depth() const { return depth_; }
   // May other functions assign it: a module's name, or one that is in a closure?
@@ -55,6 +63,9 @@ class FrameNames {
   void All(PyObject* dict);
   void Look(PyObject* name, PyObject* value);
   void Attributes(PyObject* object, bool is_layer);
+  void ValuesOfLayer(PyObject* attributes);
+  void NamesInPrograms(PyObject* names);
+  void Items(PyObject* layers);
 
   size_t left_;  // how many more names may be visited
   std::array<PyObject*, kMostParts> parts_{};

@@ -40,12 +40,23 @@ class Collector : public FrameNames {
     Add({Name(), is.program, text});
   }
 
+  // A layer may be in several programs.
+  void OnNamed(PyObject* variable, uint32_t program) override {
+    const char* text = PyUnicode_AsUTF8(variable);
+    if (!text) return PyErr_Clear();
+    PythonName found{Name(), program, text};
+    found.parameter = true;
+    if (found.name.empty()) return;
+    known_.insert(found.name);
+    names_.push_back(std::move(found));
+  }
+
   // A value that the running op reads is a variable of its program.
   void OnValue(PyObject* value) override {
     PythonName found{Name(), 0, ""};
     found.parameter = kept_by_layer();
     const bool read = NameInTrace(value, found.program, found.variable);
-    if (!read && !values_) return AddOther(found.name);
+    if (!read && !values_) return AddOther(found.name, true);
     const ValuePtr core = CoreOf(value);
     if (!read) found.value = core->tensor();
     const std::string name = found.name;
@@ -72,9 +83,10 @@ class Collector : public FrameNames {
     if (!text) PyErr_Clear();
     return text ? text : "";
   }
-  void AddOther(std::string name) {
+  void AddOther(std::string name, bool unread = false) {
     PythonName other{std::move(name), 0, ""};
     other.other = true;
+    other.unread = unread;
     Add(std::move(other));
   }
 
