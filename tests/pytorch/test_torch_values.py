@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from compared import same
+from compared import same, total
 from torch.nn import functional as F
 
 import opstep
@@ -175,6 +176,20 @@ def test_half_models(dtype: torch.dtype) -> None:
     torch.testing.assert_close(got, wanted, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_batch_norm_of_half_floats(dtype: torch.dtype) -> None:
+    ours = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3)).to(dtype)
+    theirs = copy.deepcopy(ours)
+    x = randn(4, 2, 6, 6, dtype=dtype)
+    for model, compiled in ((ours, torch.compile(ours, backend="opstep")), (theirs, theirs)):
+        total(compiled(x)).backward()
+        model.eval()
+        compiled(x)
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict(), rtol=0.02, atol=0.02)
+
+
 # --- indices that are not valid
 
 
@@ -338,6 +353,15 @@ def test_a_custom_op_is_a_foreign_op_and_its_error_has_the_users_line() -> None:
     with pytest.raises(opstep.Error, match=said) as caught:
         compiled(-torch.ones(3))
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_check_without_a_result_still_checks() -> None:
+    compiled = torch.compile(lambda a: F.one_hot(a, 3) * 2, backend="opstep")
+    torch.testing.assert_close(
+        compiled(torch.tensor([0, 2])), F.one_hot(torch.tensor([0, 2]), 3) * 2
+    )
+    with pytest.raises(opstep.Error, match="smaller than num_classes"):
+        compiled(torch.tensor([0, 3]))
 
 
 def test_two_threads_compile_and_run_at_the_same_time() -> None:

@@ -75,7 +75,9 @@ class ForeignCall:
             results = list(given) if isinstance(given, tuple | list) else [given]
             for capsule, (index, how) in zip(outputs, self._outputs, strict=True):
                 result = results[index]
-                if result.shape != how.shape or result.dtype != how.dtype:
+                # torch may say float32 and give half floats, as for the moments of batch norm.
+                fits = torch.promote_types(result.dtype, how.dtype) == how.dtype
+                if result.shape != how.shape or not fits:
                     raise Error(
                         f"{self._target} gave {result.dtype}{list(result.shape)} where "
                         f"{how.dtype}{list(how.shape)} was expected"

@@ -285,7 +285,7 @@ class GraphProgram:
 
 def _used(node: Node) -> set[int]:
     """The indexes of the node's results that somebody reads."""
-    val = node.meta["val"]
+    val = node.meta.get("val")
     if not isinstance(val, tuple | list):
         return {0}
     if any(user.target is not operator.getitem for user in node.users):

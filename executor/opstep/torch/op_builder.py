@@ -112,7 +112,7 @@ class OpBuilder:
             if slot["optional"] and slot["name"] not in also:
                 continue
             count = len(attrs["split"]) if slot["variadic"] and into is None else 1
-            values = into or [Value(dtype=dtype) for _ in range(count)]
+            values = [Value(dtype=dtype) for _ in range(count)] if into is None else into
             outputs[slot["name"]] = values
             results.append(values if slot["variadic"] else values[0])
         self._ops.append(_Op(op_type, inputs, attrs, outputs))
