@@ -145,7 +145,7 @@ void RunTracedOp(const std::shared_ptr<const TracedOp>& op, std::span<const Valu
   if (record) Record(op, inputs, outputs, input_writes);
 }
 
-bool CountKept(const TracedOp& op, std::span<const ValuePtr> outputs) {
+[[gnu::cold]] bool CountKept(const TracedOp& op, std::span<const ValuePtr> outputs) {
   const TapeNode* const node = op.made.empty() ? nullptr : outputs[op.made[0]]->node.get();
   if (node == nullptr) return true;
   bool fits = true;
@@ -153,8 +153,9 @@ bool CountKept(const TracedOp& op, std::span<const ValuePtr> outputs) {
     if (buffer.counted != 0) return;
     // The value's and the op's own objects take about as much as this.
     constexpr size_t kObjects = sizeof(TapeNode) + sizeof(RuntimeValue) + sizeof(Buffer) + 256;
-    buffer.counted = static_cast<int64_t>(buffer.tensor.bytes() + kObjects);
-    fits = StackMemory::Add(buffer.counted) && fits;
+    buffer.counted =
+        static_cast<uint32_t>((buffer.tensor.bytes() + kObjects) / Buffer::kCountedUnit + 1);
+    fits = StackMemory::Add(buffer.counted * Buffer::kCountedUnit) && fits;
   };
   for (const uint32_t place : op.made) count(*outputs[place]->buffer);
   // Parameters were there before, and results of recorded ops have been counted.

@@ -23,13 +23,15 @@ struct TapeNode;
 struct Buffer {
   Tensor tensor;
   std::atomic<uint32_t> writes{0};
-  int64_t counted = 0;  // bytes of StackMemory
+  // Its part of StackMemory, in units that leave it small.
+  uint32_t counted = 0;
+  static constexpr int64_t kCountedUnit = 256;
 
   Buffer() = default;
   Buffer(const Buffer&) = delete;
   ~Buffer() {
     if (counted != 0) [[unlikely]]
-      StackMemory::Give(counted);
+      StackMemory::Give(counted * kCountedUnit);
   }
 };
 

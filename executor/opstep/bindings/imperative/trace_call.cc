@@ -73,8 +73,9 @@ class Call {
       Fail("[", def_.schema.type, "] ", error.what(), UserPlace());
     }
     const std::shared_ptr<const TracedOp> op = Find();
-    Run(op);
-    if (ThisThread().loops) [[unlikely]]
+    const Mode& mode = ThisThread();
+    Run(op, mode.recording);
+    if (mode.loops) [[unlikely]]
       CheckLoops(*op);
     const auto result = [&](size_t i) {
       return targets_[i] && !PyUnicode_Check(targets_[i].ptr()) ? targets_[i]
@@ -268,7 +269,7 @@ class Call {
     return MakeTracedOp(std::move(program), std::move(op), in_types, out_types);
   }
 
-  void Run(const std::shared_ptr<const TracedOp>& op) {
+  void Run(const std::shared_ptr<const TracedOp>& op, bool record) {
     const Running now{op.get(), inputs_, running};
     struct Back {
       ~Back() { running = running->before; }
@@ -276,7 +277,6 @@ class Call {
     running = &now;
     std::optional<RunCalls> calls;
     if (hook_there.load(std::memory_order_relaxed)) calls.emplace();
-    const bool record = ThisThread().recording;
     DoorbellAfterFork();
     if (op->brief && !hook_there.load(std::memory_order_relaxed)) {
       // Releasing the GIL would take longer than the op. Nothing may wait here.
@@ -292,7 +292,7 @@ class Call {
   }
 
   // A loop that does not end must not take all memory for its gradient.
-  void CheckLoops(const TracedOp& op) const {
+  [[gnu::cold, gnu::noinline]] void CheckLoops(const TracedOp& op) const {
     if (CountKept(op, outputs_)) return;
     const py::object loop = py::module_::import("opstep.convert.running_loops").attr("loop_here")();
     if (loop.is_none()) return;
