@@ -22,7 +22,9 @@ STALL_SECONDS = 5.0
 # Written records are flushed after this time, even if more wait.
 FLUSH_SECONDS = 1.0
 RETRY_SECONDS = (0.1, 2.0)
+# A sink that closes may go on for this time without getting ahead, and for the other in all.
 CLOSE_SECONDS = 2.0
+LAST_SECONDS = 15.0
 # The time between two messages that a sink is slow, or fails again.
 SLOW_SECONDS = 60.0
 
@@ -137,14 +139,20 @@ class SinkPipe:
             self._tell(f"sink {self.name}: it is too slow: {self._so_far()}")
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Writes the waiting items within that time; the rest is lost."""
+        """Writes the waiting items; after that time without progress, the rest is lost."""
         with self._news:
             self._closing = True
             self._news.notify()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), seconds)
+        end, taken = self._loop.time() + LAST_SECONDS, -1
+        while not self._ended.is_set() and self.counts.taken > taken and self._loop.time() < end:
+            taken = self.counts.taken
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), seconds)
         self._watch.cancel()
-        self._lose(self._drop_all())
+        if rest := self._drop_all():
+            self._lose(rest)
+            count = sum(len(item.batch) for item in rest)
+            self._tell(f"sink {self.name}: it was too slow to write the last {count:,} records")
 
     async def _notice_stalls(self) -> None:
         while True:

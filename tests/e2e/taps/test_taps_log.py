@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -116,7 +117,11 @@ def test_through_a_server(tmp_path: Path) -> None:
         written = len(records(tmp_path / "logs"))
         assert said.splitlines()[-1].split() == ["tanh", f"{written:,}", f"{written:,}"]
         index = (tmp_path / "logs" / "tensors" / "index.jsonl").read_text().splitlines()
-        assert len(index) == written
+        late = re.search(
+            r"sink \S*tensors: it was too slow to write the last ([\d,]+) records", said
+        )
+        lost = int(late[1].replace(",", "")) if late else 0
+        assert written - lost <= len(index) <= written
         kept = opstep("log", server.executors, "tanh", "--keep", cwd=tmp_path)
         assert kept.stderr.startswith("opstep: --keep: ")
         script.finish()

@@ -285,6 +285,22 @@ def test_closing_flushes_and_does_not_wait_for_ever() -> None:
     run(work)
 
 
+def test_what_one_sink_could_not_write_by_the_end_is_said_though_another_did() -> None:
+    async def work() -> None:
+        goes_on = threading.Event()
+        good, stuck = Memory(), Memory(lambda: goes_on.wait(SECONDS) and None)
+        bench = Bench(good=good, stuck=stuck)
+        for _ in range(10):
+            bench.send()
+        await bench.all_settled()
+        await bench.pipes.close(0.1)
+        assert (bench.lost, good.records) == (0, 40)
+        assert bench.told == ["sink stuck: it was too slow to write the last 40 records"]
+        goes_on.set()
+
+    run(work)
+
+
 def test_records_go_to_the_sinks_of_their_taps() -> None:
     async def work() -> None:
         one, two = Memory(), Memory()
