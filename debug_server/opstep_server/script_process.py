@@ -147,7 +147,7 @@ def changes_of(target: LaunchTarget, server: str) -> dict[str, str | None]:
     """The changes from our environment to the script's; None: a variable is removed."""
     if not target.debug:
         return {**target.env, "OPSTEP_SERVER": None}
-    return {**target.env, "OPSTEP_SERVER": server, "OPSTEP_WAIT": "10"}
+    return {**target.env, "OPSTEP_SERVER": server, "OPSTEP_WAIT": "60"}
 
 
 def command_of(target: LaunchTarget) -> list[str]:
