@@ -48,7 +48,7 @@ sys.exit(7)
             assert exited.code == 7
             assert s.events[-1] is exited
             assert output(s, "stdout").splitlines() == [
-                f"{s.address} 10 yes",
+                f"{s.address} 60 yes",
                 f"None ['a', '-b'] {tmp_path} True",
             ]
             assert output(s, "stderr") == "é" * 100_000
