@@ -40,8 +40,19 @@ def test_first_model(root: Path, page: str) -> None:
     assert run(text, {})["value"] < 2.4  # ten classes begin with 2.3 or a bit more
 
 
+def test_shared_parameters(root: Path) -> None:
+    shared, *_ = blocks(root / "docs" / "models.md")
+    with opstep.scope_guard(opstep.Scope()):
+        exe = opstep.Executor()
+        made = run(shared, dict(globals(), exe=exe))
+        for program in (made["first"], made["second"]):
+            before = opstep.global_scope().find("encoder.w")
+            exe.run(program, feed={"x": np.ones((2, 8), np.float32)})
+            assert (opstep.global_scope().find("encoder.w") != before).any()
+
+
 def test_sequences_and_saving(root: Path) -> None:
-    sequences, save, load, inside = blocks(root / "docs" / "models.md")
+    _, sequences, save, load, inside = blocks(root / "docs" / "models.md")
     first, second, third = (_RANDOM.random((n, 16), dtype=np.float32) for n in (3, 1, 4))
     main, startup = opstep.Program("main"), opstep.Program("startup")
     exe = opstep.Executor()
