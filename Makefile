@@ -65,6 +65,9 @@ build: $(STAMPS)/install ## Build everything into .venv (Debian packages, enviro
 demo: build ## Train the digits model, then find a NaN in a batch debugging session
 	@tools/demo.sh
 
+# A failed test with real processes or editors is rerun and listed in the summary: it is a defect to find.
+# Remove this when three whole runs in a row have needed no rerun.
+AGAIN = --reruns 1 -rR
 # Tests run in two processes; with --dist loadfile, tests of one file share a process, servers and folders.
 TWO = -n 2
 # Prints how long a recipe took, also after a failure.
@@ -99,13 +102,13 @@ $(STAMPS)/dap-client: tests/dap_client/package-lock.json $(STAMPS)/system-node
 	@touch $@
 
 test-e2e: build $(STAMPS)/extra-test $(STAMPS)/dap-client ## Tests with real processes
-	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs and not torch" tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) --dist loadfile -m "(e2e or slow) and not vscode and not emacs and not torch" tests
 
 test-torch: build $(STAMPS)/extra-test $(STAMPS)/extra-torch-test ## Tests of the PyTorch backend
-	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) --dist loadfile -m torch tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) --dist loadfile -m torch tests
 
 test-emacs: build $(STAMPS)/extra-test $(STAMPS)/system-emacs ## Tests in a real Emacs with dap-mode
-	@$(TIMED) $(PYTEST) -q --durations=10 -m emacs tests
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 -m emacs tests
 
 FUZZ_SECONDS ?= 60
 fuzz: build $(STAMPS)/extra-test ## Run each fuzz test for FUZZ_SECONDS (60)
@@ -115,7 +118,7 @@ fuzz: build $(STAMPS)/extra-test ## Run each fuzz test for FUZZ_SECONDS (60)
 
 test-vscode: build vsix $(STAMPS)/extra-test ## Tests in a real VS Code
 	@bash tests/vscode/setup.sh
-	@$(TIMED) $(PYTEST) -q --durations=10 $(TWO) -m vscode tests/vscode
+	@$(TIMED) $(PYTEST) -q $(AGAIN) --durations=10 $(TWO) -m vscode tests/vscode
 
 pictures: build $(STAMPS)/extra-test ## Record the README's pictures of the terminal again
 	@$(PY) tools/record_pictures.py
